@@ -78,7 +78,8 @@ class MeasuringEngine(StoredEngine):
     parallel = 1
 
     def __init__(self, folder: Path, sizes: Sizes | None = None, parallel: int = 1) -> None:
-        super().__init__(folder, sizes=sizes)
+        super().__init__(folder)
+        self._sizes = sizes
         self.parallel = parallel
         self.seconds: dict[str, float] = defaultdict(float)
         self.read_bytes: dict[str, int] = defaultdict(int)

@@ -26,7 +26,9 @@ import unicodedata
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 _OPTION = re.compile(r"(?<![\w/-])--([a-z]+(?:-[a-z]+)*)(?:=([\w.:-]*\w))?")
 _FLAGS = {
@@ -150,6 +152,17 @@ class NotEnoughUsersError(TrajcloakError, ValueError):
 
 class OutputError(TrajcloakError, OSError):
     """An output path exists already, or cannot be written."""
+
+
+def import_extra(package: str, use: str, extra: str) -> Any:
+    """Import a package that is installed with an extra only; raises, with what to install."""
+    try:
+        return import_module(package)
+    except ImportError:
+        raise OptionError(
+            f"{package} is not installed; expected it for {use}; install the extra '{extra}' of "
+            f"trajcloak"
+        ) from None
 
 
 class Refusals:

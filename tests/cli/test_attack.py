@@ -138,7 +138,7 @@ def test_long_names_are_folded_and_not_cut_off(run, log):
         (["--k", "4", "--algorithms", "traj-anon,"], "algorithm is ''; expected one of"),
         (["--k", "4", "--algorithms", "fast-clustering", "--seed", "-1"], "seed is -1; expected"),
         (["--k", "4", "--request", "nothing"], "nothing"),
-        (["--k", "4", "--length", "0"], "length is 0"),
+        (["--k", "4", "--length", "0"], "'--length': 0 is not in the range"),
         (["--k", "4", "--height", "0"], "height is 0"),
         (["--k", "few"], "Invalid value for '--k'"),
         ([], "Missing option '--k'"),

@@ -279,6 +279,7 @@ def test_a_foreign_table_with_breaches(run):
     [
         (FOREIGN, "Missing option '--k', which --foreign needs."),
         ((*FOREIGN, "--k", 5, "--length", 2), "--length does not go with --foreign"),
+        ((*FOREIGN, "--k", 5, "--align", "day"), "--align does not go with --foreign"),
         (("audit", *FILES, "--group", "who"), "--group goes with --foreign only."),
         ((*FOREIGN, "--k", 5, "--replay"), "--replay does not go with --foreign."),
         (("audit", *FILES[:2]), "Missing option '--policy'."),

@@ -274,7 +274,7 @@ def duration_for_instants(folder):
     return ["--k", "2", "--every", "60s"]
 
 
-@case(r"length is 0; expected a whole number from 1")
+@case(r"Invalid value for '--length': 0 is not in the range x>=1", is_usage=True)
 def empty_windows(folder):
     return ["--k", "2", "--length", "0"]
 

@@ -52,13 +52,6 @@ def test_the_first_layout_that_fits_is_taken():
     assert "attacker      policy-unaware" in lists
 
 
-def test_bars_start_at_the_left():
-    table = ValueTable("What", "value", ("share",), bars="drawn")
-    table.add_row("a", "100%", "█" * 10)
-    table.add_row("b", "20%", "█" * 2)
-    assert "│ b     │   20% │ ██         │" in show(table, 80)
-
-
 def test_labels_are_folded_only_where_they_must():
     table = ValueTable("What", "value", ("requests",) * 3)
     table.add_row("a label of thirty-two characters", "1", "2", "3")

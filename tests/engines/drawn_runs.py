@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from runs import anonymize
 from trajcloak.engines.engine import Engine, Sizes
+from trajcloak.engines.folder import FolderEngine
 from trajcloak.log import read_in_memory
 from trajcloak.options import ALGORITHMS, PARTS_PER, LogColumns, Options
 from trajcloak.pipeline import anonymize_files, anonymize_on
@@ -265,3 +266,10 @@ def draw_sizes(seed: int) -> Sizes:
     """
     rows, cells = np.random.default_rng(seed).integers(1, 20, 2).tolist()
     return Sizes(rows, cells, bundles=10**6)
+
+
+def build_folder_engine(folder: Path, sizes: Sizes) -> FolderEngine:
+    """Build an engine that keeps shards of such sizes in a folder."""
+    engine = FolderEngine(folder, 1 << 30, 1)
+    engine._sizes = sizes
+    return engine

@@ -1,5 +1,6 @@
 """What a run leaves when it is interrupted, and who may continue it."""
 
+import errno
 import os
 import shutil
 import stat
@@ -169,6 +170,18 @@ def test_shards_that_are_lost_are_noticed(run, out, monkeypatch):
         file.unlink()
     with pytest.raises(tc.OutputError, match="No such file or directory"):
         start(run, out, resume=True)
+
+
+def test_a_disk_without_room_for_the_first_file(run, out, monkeypatch):
+    def fail(_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as full:
+        full.setattr(folder_module.os, "fsync", fail)
+        with pytest.raises(tc.OutputError, match=r"cannot be written \(No space left .*free space"):
+            start(run, out)
+    start(run, out, resume=True)
+    assert sorted(path.name for path in out.iterdir()) == ["policy.parquet", "release"]
 
 
 def test_more_memory_may_be_given(run, out, tmp_path, monkeypatch):

@@ -8,10 +8,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import trajcloak as tc
-from engines.drawn_runs import Run, draw_run, draw_sizes
+from engines.drawn_runs import Run, build_folder_engine, draw_run, draw_sizes
 from small_logs import COLUMNS, list_tree, new_folder, rows_with_addresses, write_parquet
 from trajcloak.engines.engine import MemoryEngine, Sizes
-from trajcloak.engines.folder import FolderEngine
 from trajcloak.options import LogColumns
 from zoo import first_quick
 
@@ -54,7 +53,7 @@ def run_drawn(seed, make_engine):
 
 ENGINES = {
     "shards in memory": lambda _, sizes: MemoryEngine(1, sizes=sizes),
-    "folder": lambda folder, sizes: FolderEngine(folder, 1 << 30, 1, sizes=sizes),
+    "folder": build_folder_engine,
 }
 
 

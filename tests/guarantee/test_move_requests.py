@@ -5,7 +5,7 @@ from itertools import starmap
 
 import pytest
 
-from engines.drawn_runs import draw_sizes
+from engines.drawn_runs import build_folder_engine, draw_sizes
 from guarantee.broken_runs import (
     add_rows_for_requests,
     all_sets,
@@ -19,7 +19,6 @@ from guarantee.movable_logs import KINDS, MARKED, ONE_LOG, TWO_INPUTS, draw_mova
 from guarantee.moves import anonymize_in_memory, anonymize_with, check_moves
 from trajcloak import bundles, pipeline
 from trajcloak.engines.engine import MemoryEngine
-from trajcloak.engines.folder import FolderEngine
 from trajcloak.trajectories import layout, windows
 from zoo import first_quick
 
@@ -62,7 +61,7 @@ def test_in_shards(test, kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_in_a_folder(kind):
     def anonymize(given, folder):
-        return anonymize_with(FolderEngine(folder, 1 << 30, 1, sizes=draw_sizes(1)), given)
+        return anonymize_with(build_folder_engine(folder, draw_sizes(1)), given)
 
     check_all(kind, 3000 * PER_TEST, anonymize)
 

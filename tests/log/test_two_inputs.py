@@ -15,9 +15,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import trajcloak as tc
+from engines.drawn_runs import build_folder_engine
 from runs import anonymize
 from trajcloak.engines.engine import MemoryEngine, Sizes
-from trajcloak.engines.folder import FolderEngine
 from trajcloak.log import read_in_memory, read_shards
 from trajcloak.log.sharded_log import build_shard
 from trajcloak.options import LogColumns, Options
@@ -258,7 +258,7 @@ def test_shards_hold_what_one_shard_holds(tmp_path, kind, numbers, is_marked):
     (tmp_path / "work").mkdir()
     for engine in (
         MemoryEngine(1, sizes=FEW_ROWS),
-        FolderEngine(tmp_path / "work", 1 << 30, 1, sizes=FEW_ROWS),
+        build_folder_engine(tmp_path / "work", FEW_ROWS),
     ):
         log = read_shards(engine, source[0], columns, source[1])
         shards = list_shards(log)

@@ -4,7 +4,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ from trajcloak.cli.printing import (
     progress_bars,
     to_markup,
 )
-from trajcloak.options import ALGORITHMS, AUTO, KEEP, LogColumns
+from trajcloak.options import ALGORITHMS, AUTO, EFFORTS, KEEP, TREES, LogColumns
 from trajcloak.progress import Progress
 from trajcloak.quantities import Unit, list_ingest_facts, show_count
 
@@ -85,18 +85,13 @@ engine_options = combine(
 """Where a run is done."""
 
 
-class Share(click.ParamType[float]):
-    """A share: ``1%`` or ``0.01``."""
-
-    name = "share"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> float:
-        """Parse a share."""
-        text = str(value).strip()
-        try:
-            return float(text[:-1]) / 100 if text.endswith("%") else float(text)
-        except ValueError:
-            self.fail(f"'{value}' is not a share such as 1% or 0.01", param, ctx)
+def parse_share(given: str | float) -> float:
+    """Parse a share: ``1%`` or ``0.01``."""
+    text = str(given).strip()
+    try:
+        return float(text[:-1]) / 100 if text.endswith("%") else float(text)
+    except ValueError:
+        raise click.BadParameter(f"'{given}' is not a share such as 1% or 0.01") from None
 
 
 @click.command("anonymize", cls=GroupedCommand)
@@ -114,12 +109,7 @@ class Share(click.ParamType[float]):
     help=f"How to bundle users: {', '.join(ALGORITHMS)}.  "
     "[default: refined for mbr cloaks, traj-anon for quad]",
 )
-@bundle_option(
-    "--cloak",
-    default="mbr",
-    type=click.Choice(["mbr", "quad"]),
-    help="Areas to publish: bounding boxes snapped to cells, or (semi-)quadrants.",
-)
+@shared.cloak_option
 @option(
     "--policy",
     type=shared.PATH,
@@ -137,26 +127,17 @@ class Share(click.ParamType[float]):
 )
 @bundle_option(
     "--max-suppressed",
-    type=Share(),
+    type=parse_share,
+    metavar="SHARE",
     help="Leave out at most this share of users, such as 1%, where it saves most area.",
 )
 @bundle_option(
-    "--tree",
-    default="usb",
-    type=click.Choice(["usb", "usb-instant", "us", "u"]),
-    metavar="NAME",
-    help="Tree of the paper that traj-anon searches: usb, usb-instant, us or u.",
+    "--tree", default="usb", type=click.Choice(TREES), help="Tree of the paper for traj-anon."
 )
 @bundle_option(
-    "--effort",
-    default="normal",
-    type=click.Choice(["low", "normal", "high"]),
-    metavar="LEVEL",
-    help="How hard refined tries: low, normal or high.",
+    "--effort", default="normal", type=click.Choice(EFFORTS), help="How hard refined tries."
 )
-@bundle_option(
-    "--seed", default=0, help="For algorithms that draw at random; same seed, same release."
-)
+@shared.seed_option
 @shared.parts_options
 @shared.request_options
 @shared.rows_alike_option
@@ -354,19 +335,19 @@ def start_engine(
         yield MemoryEngine(threads, progress)
         return
     parent = chosen["scratch"] or beside.parent
-    with _interrupted_if_terminated():
-        if chosen["engine"] == SPARK:
-            from trajcloak.engines.spark import open_spark
+    opened: AbstractContextManager[Engine]
+    if chosen["engine"] == SPARK:
+        from trajcloak.engines.spark import open_spark
 
-            with open_spark(parent, chosen["master"], progress=progress) as spark:
-                yield spark
-        else:
-            from trajcloak.engines.dask import open_dask
+        opened = open_spark(parent, chosen["master"], progress=progress)
+    else:
+        from trajcloak.engines.dask import open_dask
 
-            scheduler, workers = chosen["scheduler"], chosen["workers"]
-            tls = chosen["tls_ca"], chosen["tls_cert"], chosen["tls_key"]
-            with open_dask(parent, scheduler, workers, tls, progress=progress) as dask:
-                yield dask
+        scheduler, workers = chosen["scheduler"], chosen["workers"]
+        tls = chosen["tls_ca"], chosen["tls_cert"], chosen["tls_key"]
+        opened = open_dask(parent, scheduler, workers, tls, progress=progress)
+    with _interrupted_if_terminated(), opened as engine:
+        yield engine
 
 
 def _check_fits(chosen: Mapping[str, Any]) -> None:

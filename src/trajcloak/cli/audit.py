@@ -1,12 +1,12 @@
 """``trajcloak audit``."""
 
 import sys
-from collections.abc import Mapping
-from functools import partial
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from rich.console import RenderableType
 from rich.table import Table
 
 from trajcloak.cli import EXIT_BREACH
@@ -16,14 +16,11 @@ from trajcloak.cli.printing import out, print_json, progress_bars, to_markup
 from trajcloak.options import LogColumns
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from rich.console import RenderableType
-
     from trajcloak.auditor import AuditReport
 
-
-OF_RELEASES = ("replay", "vocabulary", "rewrite", "memory", "request_log")
+OF_RELEASES = (
+    "replay", "vocabulary", "rewrite", "memory", "request_log", "length", "align", "windows",
+)  # fmt: skip
 """Options that do not go with --foreign."""
 
 
@@ -38,12 +35,7 @@ OF_RELEASES = ("replay", "vocabulary", "rewrite", "memory", "request_log")
 )
 @option("--k", type=int, help="Least number of possible senders that the audit demands.")
 @option("--replay", is_flag=True, help="Run the algorithm again: it must give the same groups.")
-@option(
-    "--vocabulary",
-    type=shared.PATH,
-    metavar="FILE",
-    help="The values that requests may have, if the release was made with such a list.",
-)
+@shared.vocabulary_option
 @option(
     "--rewrite",
     type=shared.PATH,
@@ -57,12 +49,7 @@ OF_RELEASES = ("replay", "vocabulary", "rewrite", "memory", "request_log")
     help="With --foreign: column whose equal values are known to link rows. Every other column is "
     "tried, too.",
 )
-@partial(
-    shared.log_options,
-    request_help="Request attribute that was to be published; repeat for more.  "
-    "[default: those of the release]",
-)
-@shared.released_time_options
+@shared.released_log_options
 @shared.json_option
 def command(
     log: list[Path],
@@ -87,19 +74,26 @@ def command(
     from trajcloak.auditor import audit_files, audit_foreign_table
     from trajcloak.engines.folder import parse_memory
 
-    time = {name: options.pop(name) for name in shared.TIME_DEFAULTS}
-    asked = {name: value for name, value in time.items() if value is not None}
-    ours = {name: options[name] for name in OF_RELEASES} | {"length": time["length"]}
-    check_usage(foreign, k, policy, group, ours)
-    if asked and not foreign:
-        shared.check_release_time(release, asked)
+    time = {name: options.pop(name) for name in shared.TIME_OPTIONS}
+    if foreign:
+        if k is None:
+            raise click.UsageError("Missing option '--k', which --foreign needs.")
+        for name, value in {**options, **time}.items():
+            if value and name in OF_RELEASES:
+                raise click.UsageError(f"--{name.replace('_', '-')} does not go with --foreign.")
+    elif group is not None:
+        raise click.UsageError("--group goes with --foreign only.")
+    elif policy is None:
+        raise click.UsageError("Missing option '--policy'.")
+    else:
+        shared.check_release_time(release, time)
     if options["memory"] is not None:
         options["memory"] = parse_memory(options["memory"])
     with progress_bars(hidden=as_json) as progress:
         if foreign:
             report = audit_foreign_table(
                 log, release, k or 0, columns, policy=policy, group=group, progress=progress,
-                **asked,
+                every=time["every"], max_gap=time["max_gap"], missing=time["missing"],
             )  # fmt: skip
         else:
             assert policy is not None
@@ -113,22 +107,7 @@ def command(
         sys.exit(EXIT_BREACH)
 
 
-def check_usage(
-    foreign: bool, k: int | None, policy: Path | None, group: str | None, ours: Mapping[str, Any]
-) -> None:
-    """Raise if options are missing, or do not go together."""
-    if not foreign and group is not None:
-        raise click.UsageError("--group goes with --foreign only.")
-    if not foreign and policy is None:
-        raise click.UsageError("Missing option '--policy'.")
-    if foreign and k is None:
-        raise click.UsageError("Missing option '--k', which --foreign needs.")
-    for name, value in ours.items():
-        if foreign and value:
-            raise click.UsageError(f"--{name.replace('_', '-')} does not go with --foreign.")
-
-
-def describe_checks(report: "AuditReport") -> "Iterator[RenderableType]":
+def describe_checks(report: "AuditReport") -> Iterator[RenderableType]:
     """Lay out every check, and the verdict in a sentence."""
     table = Table(title="Audit", title_justify="left")
     table.add_column("check", style="bold", no_wrap=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from trajcloak.cli import shared_options as shared
-from trajcloak.cli.grouped import GroupedCommand, bundle_option, option
+from trajcloak.cli.grouped import GroupedCommand, option
 from trajcloak.cli.printing import (
     ValueTable,
     note_whole_parts,
@@ -36,12 +36,7 @@ if TYPE_CHECKING:
 @shared.time_options
 @shared.height_option
 @shared.seed_option
-@bundle_option(
-    "--cloak",
-    default="mbr",
-    type=click.Choice(["mbr", "quad"]),
-    help="Kind of cloaks whose cost the algorithms are to lower.",
-)
+@shared.cloak_option
 @shared.parts_options
 @option("--time-limit", type=float, metavar="SECONDS", help="Most time for each algorithm.")
 @shared.threads_option
@@ -57,9 +52,10 @@ def command(
 ) -> None:
     """Run algorithms on the same LOG and show cost and time side by side.
 
-    Costs are recomputed from the bundles: with bounding boxes (mbr), and with the
-    smallest quadrants and semi-quadrants around each bundle (quad). With --parts also by
-    the area of the part that each user is in, and by that of all parts of the bundle.
+    Algorithms lower the cost of areas of the kind that --cloak names. Costs are recomputed from
+    the bundles: with bounding boxes (mbr), and with the smallest quadrants and semi-quadrants
+    around each bundle (quad). With --parts also by the area of the part that each user is in,
+    and by that of all parts of the bundle.
     """
     from trajcloak.comparison import compare_algorithms
     from trajcloak.log import read_in_memory

@@ -102,8 +102,14 @@ def command(output: Path, users: int, k: int, seed: int, as_json: bool) -> None:
         )
 
     def show(part: Paragraphs) -> None:
-        if not as_json:
-            print_part(part)
+        """Print prose in narrow columns, and lines to be copied as they are."""
+        if as_json:
+            return
+        for piece in part:
+            # Commands are to be pasted: no line of them is cut in two.
+            width = min(WIDTH, out.width) if isinstance(piece, str) else None
+            out.print(piece, width=width, soft_wrap=isinstance(piece, Text))
+        out.print()
 
     paths = {what: output / name for what, (name, *_) in FILES.items()}
     with new_folder(output) as folder:
@@ -154,15 +160,6 @@ def command(output: Path, users: int, k: int, seed: int, as_json: bool) -> None:
     show(explain_guarantee(manifest))
     show(list_same_commands(users, LENGTH, k, seed, columns))
     show(iter([Text.assemble((OPEN, "bold"), str(paths["report"]))]))
-
-
-def print_part(part: Paragraphs) -> None:
-    """Print prose in narrow columns, and lines to be copied as they are."""
-    for piece in part:
-        # Commands are to be pasted: no line of them is cut in two.
-        width = min(WIDTH, out.width) if isinstance(piece, str) else None
-        out.print(piece, width=width, soft_wrap=isinstance(piece, Text))
-    out.print()
 
 
 def describe_log(generated: "GeneratedLog", minutes: int) -> Paragraphs:

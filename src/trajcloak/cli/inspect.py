@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from trajcloak.cli import shared_options as shared
-from trajcloak.cli.grouped import GroupedCommand, bundle_option, option, time_option
+from trajcloak.cli.grouped import GroupedCommand, bundle_option, option
 from trajcloak.cli.printing import (
     ValueTable,
     facts_table,
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from trajcloak.kept_counts import Choice
     from trajcloak.plan import Plan
 
-BAR = 10
 SUSPECTED = {
     NULL_ISLAND: "at longitude and latitude 0",
     SWAPPED: "far from most others, and among them with longitude and latitude swapped",
@@ -47,21 +46,7 @@ SUSPECTED = {
     default=10,
     help="Least number of possible senders of a request.",
 )
-@time_option(
-    "--every",
-    metavar="DURATION",
-    help="Time from one instant to the next, if it is decided already.  [default: proposed]",
-)
-@time_option(
-    "--max-gap",
-    metavar="DURATION",
-    help="Longest gap to interpolate, if it is decided already.  [default: proposed]",
-)
-@time_option(
-    "--length",
-    type=click.IntRange(min=1),
-    help="Instants in a window, if that is decided already.  [default: proposed]",
-)
+@shared.build_time_options("proposed", ("every", "length", "max_gap"))
 @bundle_option(
     "--members",
     type=click.IntRange(min=2),
@@ -262,7 +247,6 @@ def _choices_table(name: str, choices: "list[Choice]", proposed: "Choice") -> Va
             "guessed",
             *(("members", "sets", "rows") if has_sets else ()),
         ),
-        bars="rows kept" if has_sets else "reports kept",
     )
     keeps_all = False
     for choice in choices:
@@ -280,7 +264,6 @@ def _choices_table(name: str, choices: "list[Choice]", proposed: "Choice") -> Va
             f"{choice.length:,}",
             *(f"{share:.1%}" for share in (choice.users, choice.reports, choice.guessed)),
             *of_sets,
-            "█" * round(BAR * kept[-1]),
             style="bold green" if choice == proposed else "",
         )
     return table

@@ -1,9 +1,8 @@
 """What commands print: tables that fit the terminal, messages, JSON and progress."""
 
 import json
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import click
@@ -25,17 +24,6 @@ err = Console(stderr=True, highlight=False)
 WIDEST = 10_000
 """Wider than any table."""
 
-SOON = 1.0
-"""Seconds since the first step of a stage, after which the later steps are enough to foresee its
-end."""
-
-LATER = 5.0
-"""Seconds since the start of a stage, after which its end is foreseen with the first step, too. The
-first step may be slow, since it may compile kernels."""
-
-LONG = 120.0
-"""Seconds that are left of a stage, from which on a message says so."""
-
 
 def to_markup(text: str) -> str:
     """Turn text that others may have written into markup of rich that shows it as it is.
@@ -50,22 +38,14 @@ class ValueTable:
 
     A table too wide for the terminal is drawn without lines, with labels folded where they must,
     and at last as a list for every row. All texts are markup of rich. ``label`` is the heading of
-    the first column, which names the rows, ``numbers`` those of the others, and ``bars`` that of
-    a last column of bars, if there is one.
+    the first column, which names the rows, and ``numbers`` those of the others.
     """
 
     def __init__(
-        self,
-        title: str,
-        label: str,
-        numbers: Sequence[str],
-        *,
-        bars: str | None = None,
-        caption: str | None = None,
+        self, title: str, label: str, numbers: Sequence[str], *, caption: str | None = None
     ) -> None:
         self._title = title
-        self._names = [label, *numbers] + ([] if bars is None else [bars])
-        self._has_bars = bars is not None
+        self._names = [label, *numbers]
         self._caption = caption
         self._rows: list[tuple[Sequence[str], str] | None] = []  # None: a line between rows
 
@@ -100,8 +80,6 @@ class ValueTable:
         table.add_column(names[0], style="bold", overflow="fold")
         for name in names[1:]:
             table.add_column(name, justify="right", no_wrap=True)
-        if self._has_bars:
-            table.columns[-1].justify = "left"
         for row in self._rows:
             if row is None:
                 table.add_section()
@@ -170,51 +148,8 @@ def print_json(content: dict[str, Any]) -> None:
     click.echo(json.dumps(content, indent=2, default=str))
 
 
-class Forecast:
-    """Foresees, once for each stage, how many minutes are left."""
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._marks: dict[str, list[tuple[float, int]]] = {}
-        self._told: set[str] = set()
-
-    def ask(self, stage: str, done: int, total: int) -> int | None:
-        """Compute the minutes that are left; None if few, unknown, or returned before."""
-        now = self._clock()
-        marks = self._marks.setdefault(stage, [(now, done)])
-        if done <= marks[0][1]:
-            # The stage begins, or begins again in the next window.
-            self._marks[stage] = [(now, done)]
-            return None
-        if len(marks) == 1:
-            marks.append((now, done))
-        for (start, first), enough in zip(reversed(marks), (SOON, LATER), strict=True):
-            passed = now - start
-            if passed >= enough and done > first:
-                left = passed * (total - done) / (done - first)
-                if stage in self._told or left < LONG:
-                    return None
-                self._told.add(stage)
-                return round(left / 60)
-        return None
-
-
-@contextmanager
-def progress_bars(*, hidden: bool = False, transient: bool = False) -> Iterator[Progress]:
-    """Draw a bar per stage on a terminal; yields the function that moves the bars.
-
-    Also says, on a terminal or not, if a stage will take minutes. ``transient`` bars are removed
-    at the end.
-    """
-    is_shown = err.is_terminal and not hidden
-    forecast = Forecast()
-    with draw_bars(err, disable=not is_shown, transient=transient) as draw:
-
-        def listen(stage: str, done: int, total: int) -> None:
-            name = stage.partition(",")[0]
-            minutes = forecast.ask(name, done, total)
-            if minutes is not None and not hidden:
-                err.print(f"{name[:1].upper()}{name[1:]} will take about {minutes:,} more minutes.")
-            draw(stage, done, total)
-
-        yield listen
+def progress_bars(
+    *, hidden: bool = False, transient: bool = False
+) -> AbstractContextManager[Progress]:
+    """Draw a bar per stage on a terminal, as :func:`trajcloak.progress.draw_bars` does."""
+    return draw_bars(err, disable=hidden or not err.is_terminal, transient=transient)

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from trajcloak.query import Answer, PublishedRelease, RequestAnswer
     from trajcloak.query.published_release import Steps
 
-    Answers = list[tuple[int | None, Answer]]
+    Answers = dict[int | None, Answer]
+    """By instant; None: all steps."""
 
 SHOWN_VALUES = 30
 
@@ -77,7 +78,17 @@ def command(
     from trajcloak.query.published_release import LONLAT
     from trajcloak.query.questions import parse_points
 
-    _check(regions, times, first or last, route, width)
+    if bool(regions) == bool(route):
+        raise click.UsageError("Either --region or --route is needed, and not both.")
+    if bool(route) != (width is not None):
+        raise click.UsageError("--route and --width go together.")
+    if times and (first or last):
+        raise click.UsageError("--at does not go with --from and --to.")
+    if (len(regions) > 1 or times) and len(times) != len(regions):
+        raise click.UsageError(
+            f"--region is given {len(regions)} times, --at {len(times)} times: one --at for each "
+            f"--region is needed, or one --region with --from and --to."
+        )
     opened = open_published(release)
     if tz is not None:
         opened = replace(opened, times=opened.times.follow_clock(tz))
@@ -88,7 +99,7 @@ def command(
     if len(regions) == 1:
         first, last = (times[0], times[0]) if times else (first, last)
         counted = opened.count(rectangles[0], first, last)
-        answers = [(instant, answer) for instant, answer in counted.items()]
+        answers = dict(counted.items())
         steps = [(rectangles[0], instant) for instant in counted]
         requests = opened.count_requests(rectangles[0], by, first, last) if by else {}
         assumes = list(ASSUMPTIONS)
@@ -97,34 +108,13 @@ def command(
         if route and width is not None:
             points = opened.place_points(parse_points(route), crs)
             steps = [*build_route(points, width, opened.times.between(first, last))]
-        answers = [(None, opened.follow(steps))]
+        answers = {None: opened.follow(steps)}
         requests = opened.follow_requests(steps, by) if by else {}
         assumes = [*ASSUMPTIONS, *([UNLINKED] if opened.crosses_windows(steps) else [])]
     if as_json:
         print_json(_to_dict(opened, answers, steps, by, requests, assumes))
     else:
         print_answers(opened, answers, by, requests, assumes)
-
-
-def _check(
-    regions: tuple[str, ...],
-    times: tuple[str, ...],
-    is_limited: str | None,
-    route: str | None,
-    width: float | None,
-) -> None:
-    """Raise unless the options together are one question."""
-    if bool(regions) == bool(route):
-        raise click.UsageError("Either --region or --route is needed, and not both.")
-    if bool(route) != (width is not None):
-        raise click.UsageError("--route and --width go together.")
-    if times and is_limited:
-        raise click.UsageError("--at does not go with --from and --to.")
-    if (len(regions) > 1 or times) and len(times) != len(regions):
-        raise click.UsageError(
-            f"--region is given {len(regions)} times, --at {len(times)} times: one --at for each "
-            f"--region is needed, or one --region with --from and --to."
-        )
 
 
 def _to_dict(
@@ -137,7 +127,8 @@ def _to_dict(
 ) -> dict[str, Any]:
     content = {
         "users": [
-            {**_describe_time(release, instant), **asdict(answer)} for instant, answer in answers
+            {**_describe_time(release, instant), **asdict(answer)}
+            for instant, answer in answers.items()
         ],
         "steps": [
             {**_describe_time(release, release.times.find_instant(time)), "region": list(region)}
@@ -172,8 +163,8 @@ def print_answers(
 ) -> None:
     """Show bounds and estimates, and what they assume."""
     table = ValueTable("Users", "at", ("at least", "about", "at most"))
-    digits = max((len(str(instant)) for instant, _ in answers), default=0)
-    for instant, answer in answers:
+    digits = max((len(str(instant)) for instant in answers), default=0)
+    for instant, answer in answers.items():
         number, *moment = _describe_time(release, instant).values() or ["all steps"]
         table.add_row(
             " ".join([str(number).rjust(digits), *map(show_moment, moment)]), *_show(answer)

@@ -1,9 +1,8 @@
 """``trajcloak report``."""
 
 import sys
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -11,9 +10,6 @@ from trajcloak.cli import EXIT_BREACH
 from trajcloak.cli import shared_options as shared
 from trajcloak.cli.grouped import GroupedCommand, option
 from trajcloak.cli.printing import out, print_json, progress_bars, to_markup
-
-if TYPE_CHECKING:
-    from trajcloak.report import Report
 
 
 @click.command("report", cls=GroupedCommand)
@@ -27,13 +23,7 @@ if TYPE_CHECKING:
     "private.",
 )
 @option("--policy", type=shared.PATH, help="The private policy file; goes with --log.")
-@option(
-    "--vocabulary",
-    type=shared.PATH,
-    callback=shared.take_vocabulary,
-    metavar="FILE",
-    help="With --log: the values that requests may have, if the release was made with such a list.",
-)
+@shared.vocabulary_option
 @option(
     "--network",
     metavar="city|PATH",
@@ -47,12 +37,7 @@ if TYPE_CHECKING:
 )
 @option("--replay", is_flag=True, help="With --log: the audit also runs the algorithm again.")
 @option("--no-attack", is_flag=True, help="With --log: leave out the attack.")
-@partial(
-    shared.log_options,
-    request_help="With --log: request attribute that was to be published; repeat for more.  "
-    "[default: those of the release]",
-)
-@shared.released_time_options
+@shared.released_log_options
 @shared.threads_option
 @shared.json_option
 def command(
@@ -71,7 +56,7 @@ def command(
     """
     from trajcloak.report import write_report_page
 
-    shared.check_release_time(release, {name: options.pop(name) for name in shared.TIME_DEFAULTS})
+    shared.check_release_time(release, {name: options.pop(name) for name in shared.TIME_OPTIONS})
     with progress_bars(hidden=as_json) as progress:
         report = write_report_page(
             release,
@@ -84,17 +69,12 @@ def command(
     if as_json:
         print_json({"report": str(output), **report.to_dict()})
     else:
-        print_report(report, output)
+        colour = "yellow" if report.allowed else "green"
+        out.print(f"[bold {colour if report.passed else 'red'}]{to_markup(report.verdict)}[/].")
+        if report.bundles_drawn < report.bundles:
+            out.print(f"The map shows {report.bundles_drawn:,} of {report.bundles:,} bundles.")
+        out.print(f"Report: {to_markup(str(output))} ({report.size / 1e6:.1f} MB)", soft_wrap=True)
+        if report.private:
+            out.print("[bold red]It is private[/]: it was made with the log. Do not publish it.")
     if not report.passed:
         sys.exit(EXIT_BREACH)
-
-
-def print_report(report: "Report", path: Path) -> None:
-    """Print what was written, and whether it may be published."""
-    colour = "bold red" if not report.passed else "bold yellow" if report.allowed else "bold green"
-    out.print(f"[{colour}]{to_markup(report.verdict)}[/].")
-    if report.bundles_drawn < report.bundles:
-        out.print(f"The map shows {report.bundles_drawn:,} of {report.bundles:,} bundles.")
-    out.print(f"Report: {to_markup(str(path))} ({report.size / 1e6:.1f} MB)", soft_wrap=True)
-    if report.private:
-        out.print("[bold red]It is private[/]: it was made with the log. Do not publish it.")

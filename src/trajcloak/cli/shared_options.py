@@ -4,18 +4,19 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import fields
 from functools import partial, wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
 from trajcloak.cli.grouped import (
     COLUMNS,
     REQUESTS,
+    F,
     bundle_option,
     column_option,
     combine,
@@ -27,23 +28,11 @@ from trajcloak.cli.grouped import (
     work_option,
 )
 from trajcloak.errors import InputError, OptionError
-from trajcloak.options import DROPPABLE, TIME_UNITS, LogColumns
-
-F = TypeVar("F", bound=Callable[..., Any])
+from trajcloak.options import ALIGNMENTS, CLOAKS, DROPPABLE, MISSING, RARE, TIME_UNITS, LogColumns
 
 PATH = click.Path(path_type=Path)
 
 PUBLISHED = "Request attribute to publish; repeat for more. No other column is ever published."
-TIME_DEFAULTS = {
-    "align": "none",
-    "windows": "all day",
-    "every": "the log's own",
-    "length": "the whole log",
-    "max_gap": "twice --every",
-    "missing": "withhold",
-}
-"""What holds where a time option is not given."""
-
 DASH = Path("-")
 STORED = "standard-input"
 HEAD_BYTES = 64
@@ -52,11 +41,10 @@ PACKED_STARTS = {".gz": b"\x1f\x8b", ".bz2": b"BZh", ".zst": b"\x28\xb5\x2f\xfd"
 
 
 class Numbers(click.ParamType[tuple[float, ...]]):
-    """Some numbers, separated by commas."""
+    """Some numbers, separated by commas, as their names are: ``x_min,y_min,side``."""
 
-    def __init__(self, count: int, name: str) -> None:
-        self.name = name
-        self._count = count
+    def __init__(self, names: str) -> None:
+        self.name = names
 
     def convert(self, value: Any, param: Any, ctx: Any) -> tuple[float, ...]:
         """Parse the numbers."""
@@ -64,8 +52,9 @@ class Numbers(click.ParamType[tuple[float, ...]]):
             numbers = tuple(map(float, str(value).split(",")))
         except ValueError:
             numbers = ()
-        if len(numbers) != self._count:
-            self.fail(f"'{value}' is not {self._count} numbers separated by commas", param, ctx)
+        expected = len(self.name.split(","))
+        if len(numbers) != expected:
+            self.fail(f"'{value}' is not {expected} numbers separated by commas", param, ctx)
         return numbers
 
 
@@ -144,7 +133,7 @@ height_option = place_option(
 
 region_option = place_option(
     "--region",
-    type=Numbers(3, "x_min,y_min,side"),
+    type=Numbers("x_min,y_min,side"),
     help="Square to use instead of one fitted to the log, in metres or the log's own units.",
 )
 
@@ -155,7 +144,16 @@ rows_alike_option = request_option(
     "requests.",
 )
 
-seed_option = bundle_option("--seed", default=0, help="For algorithms that draw at random.")
+seed_option = bundle_option(
+    "--seed", default=0, help="For algorithms that draw at random; same seed, same result."
+)
+
+cloak_option = bundle_option(
+    "--cloak",
+    default="mbr",
+    type=click.Choice(CLOAKS),
+    help="Areas: bounding boxes snapped to cells (mbr), or (semi-)quadrants (quad).",
+)
 
 threads_option = work_option(
     "--threads",
@@ -184,15 +182,13 @@ parts_options = combine(
 """How members of bundles are shown."""
 
 
-def log_options(function: F, *, request_help: str = PUBLISHED) -> F:
+def log_options(function: Callable[..., Any], *, request_help: str = PUBLISHED) -> Any:
     """Add the options that say how to read a log.
 
     Passes them on as ``columns`` and ``request_log``.
     """
 
-    def column(
-        name: str, help_: str, *names: str, **settings: Any
-    ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    def column(name: str, help_: str, *names: str, **settings: Any) -> Any:
         settings = {"group": COLUMNS, **settings}
         return option(f"--{name}", *names, metavar="COLUMN", help=help_, **settings)
 
@@ -246,7 +242,7 @@ def log_options(function: F, *, request_help: str = PUBLISHED) -> F:
     )
     @place_option(
         "--clip",
-        type=Numbers(4, "x_min,y_min,x_max,y_max"),
+        type=Numbers("x_min,y_min,x_max,y_max"),
         help="Drop rows outside this rectangle, in degrees or the log's own units.",
     )
     @row_option(
@@ -268,50 +264,65 @@ def log_options(function: F, *, request_help: str = PUBLISHED) -> F:
         columns = {field.name: given.pop(field.name) for field in fields(LogColumns)}
         return function(columns=LogColumns(**columns), **given)
 
-    return wrapped  # type: ignore[return-value]
+    return wrapped
 
 
-def _build_time_options(defaults: Mapping[str, str]) -> Callable[[F], F]:
-    """Build the options that divide the time of a log into instants and windows."""
+TIME_OPTIONS: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "every": (
+        "Time from one instant to the next, such as 60s or 5m.",
+        "the log's own",
+        {"metavar": "DURATION"},
+    ),
+    "length": ("Instants in a window.", "the whole log", {"type": click.IntRange(min=1)}),
+    "max_gap": ("Longest gap to interpolate.", "twice --every", {"metavar": "DURATION"}),
+    "missing": (
+        "Users whose location is not always known: leave out, or hold their nearest known "
+        "location.",
+        "withhold",
+        {"type": click.Choice(MISSING)},
+    ),
+    "align": (
+        "Start a new window at midnight of --tz: none or day.",
+        "none",
+        {"type": click.Choice(ALIGNMENTS)},
+    ),
+    "windows": (
+        "Hours of the day to publish, such as 07:00-10:00,16:00-19:00.",
+        "all day",
+        {"metavar": "HOURS"},
+    ),
+}
+"""How the time of a log is divided: help, what holds without the option, and its settings."""
+
+
+def build_time_options(
+    default: str | None = None, names: Collection[str] = tuple(TIME_OPTIONS)
+) -> Callable[[F], F]:
+    """Build time options, with another ``default`` in their help if one is given."""
     return combine(
-        time_option(
-            "--every",
-            metavar="DURATION",
-            help="Time from one instant to the next, such as 60s or 5m.  "
-            f"[default: {defaults['every']}]",
-        ),
-        time_option(
-            "--length", type=int, help=f"Instants in a window.  [default: {defaults['length']}]"
-        ),
-        time_option(
-            "--max-gap",
-            metavar="DURATION",
-            help=f"Longest gap to interpolate.  [default: {defaults['max_gap']}]",
-        ),
-        time_option(
-            "--missing",
-            type=click.Choice(["withhold", "hold"]),
-            help="Users whose location is not always known: leave out, or hold their nearest "
-            f"known location.  [default: {defaults['missing']}]",
-        ),
-        time_option(
-            "--align",
-            type=click.Choice(["none", "day"]),
-            help="Start a new window at midnight of --tz: none or day.  "
-            f"[default: {defaults['align']}]",
-        ),
-        time_option(
-            "--windows",
-            metavar="HOURS",
-            help="Hours of the day to publish, such as 07:00-10:00,16:00-19:00.  "
-            f"[default: {defaults['windows']}]",
-        ),
+        *(
+            time_option(
+                f"--{name.replace('_', '-')}",
+                help=f"{text}  [default: {default or own}]",
+                **settings,
+            )
+            for name, (text, own, settings) in TIME_OPTIONS.items()
+            if name in names
+        )
     )
 
 
-time_options = _build_time_options(TIME_DEFAULTS)
-released_time_options = _build_time_options(dict.fromkeys(TIME_DEFAULTS, "as the release says"))
-"""The same for commands that read the log of a release."""
+time_options = build_time_options()
+
+released_log_options = combine(
+    partial(
+        log_options,
+        request_help="Request attribute of the release; repeat for more.  "
+        "[default: those of the release]",
+    ),
+    build_time_options("as the release says"),
+)
+"""How to read, and to divide, the log of a release."""
 
 
 def take_vocabulary(
@@ -323,6 +334,15 @@ def take_vocabulary(
     return None if value is None else read_vocabulary(value)
 
 
+vocabulary_option = request_option(
+    "--vocabulary",
+    type=PATH,
+    callback=take_vocabulary,
+    metavar="FILE",
+    help="Table with a column for each request attribute: the values that it may have. Requests "
+    "with another value are withheld.",
+)
+
 request_options = combine(
     bundle_option(
         "--members",
@@ -331,17 +351,11 @@ request_options = combine(
         help="Form bundles of at least N users, if users report seldom: a set of requests is "
         "published only if K of them have a row at its instant.  [default: K]",
     ),
-    request_option(
-        "--vocabulary",
-        type=PATH,
-        callback=take_vocabulary,
-        help="Table with a column for each request attribute: the values that may be published. "
-        "Requests with another value are withheld.",
-    ),
+    vocabulary_option,
     request_option(
         "--rare",
         default="drop",
-        type=click.Choice(["drop", "other", "keep"]),
+        type=click.Choice(RARE),
         metavar="RULE",
         help="Requests that few bundles of a window show: drop them, replace their rare values by "
         "'(other)' first, or keep all.",

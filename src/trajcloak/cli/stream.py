@@ -8,17 +8,18 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from trajcloak.cli import shared_options as shared
-from trajcloak.cli.grouped import GroupedCommand, option
+from trajcloak.cli.grouped import GroupedCommand, option, request_option
 from trajcloak.cli.printing import err, note_whole_parts, print_note
 from trajcloak.errors import InputError
 from trajcloak.options import LogColumns
+from trajcloak.progress import silent
 from trajcloak.quantities import show_count
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 GOES_ON = "the same command goes on with the next epoch"
 """What to do after a run was ended."""
+
+COMPILING = "compiling, once per installation; the first instants take longer"
 
 PIECE = 1 << 20
 """Bytes that are read at once."""
@@ -80,7 +83,7 @@ PACKED = (".gz", ".bz2", ".zst", ".xz", ".zip")
     help="Show the members of each bundle in parts of at least M users, made anew at every "
     "instant; requests stay with the bundle.  [default: one area for all members]",
 )
-@option(
+@request_option(
     "--request",
     "requests",
     multiple=True,
@@ -114,7 +117,7 @@ PACKED = (".gz", ".bz2", ".zst", ".xz", ".zip")
 @option(
     "--region",
     "box",
-    type=shared.Numbers(4, "x_min,y_min,x_max,y_max"),
+    type=shared.Numbers("x_min,y_min,x_max,y_max"),
     help="Rectangle to publish, in degrees or the reports' own units; whoever is outside counts "
     "as absent.  [default: around those who report first]",
 )
@@ -125,19 +128,14 @@ PACKED = (".gz", ".bz2", ".zst", ".xz", ".zip")
     type=click.Choice(["learned", "damped", "hold"]),
     help="How bundles are formed for the instants to come.",
 )
-@option(
-    "--vocabulary",
-    type=shared.PATH,
-    callback=shared.take_vocabulary,
-    help="Table with a column for each request attribute: the values that may be published.",
-)
-@option(
+@shared.vocabulary_option
+@request_option(
     "--rare",
     default="drop",
     type=click.Choice(["drop", "keep"]),
     help="Requests that few bundles of an instant show: drop them, or keep all.",
 )
-@option(
+@request_option(
     "--rare-below",
     default=2,
     metavar="N",
@@ -193,7 +191,8 @@ def command(
     state = state or output.parent / f"{output.name}-private"
     kept = {**vars(options), "requests": requests, "box": box, "height": height}
     pieces = _read_pieces() if follow is None else _follow_files(follow)
-    listen = _CompilationNote(hidden=as_json)
+    note_once = cache(partial(print_note, COMPILING))
+    listen = silent if as_json else lambda *_: note_once()
     with _interruptible(state), follow_compilation(listen), open_state(state, kept) as opened:
         stream = Stream(
             opened,
@@ -219,14 +218,7 @@ def command(
                         click.echo(published)
         finally:
             counts = stream.counts + parser.skipped
-            if as_json:
-                sums = _sum_up(stream, is_restarted)
-                click.echo(json.dumps({"not_used": counts, **sums}), err=True)
-            else:
-                _print_counts(counts)
-                # An error says enough of a stream that did not begin.
-                if stream.has_begun or not isinstance(sys.exc_info()[1], Exception):
-                    _print_published(stream, options.k, is_restarted=is_restarted)
+            _print_end(stream, counts, options.k, is_restarted=is_restarted, as_json=as_json)
 
 
 def _read_pieces() -> Iterator[bytes]:
@@ -275,18 +267,6 @@ def _cannot_be_read(what: str, error: OSError) -> InputError:
     )
 
 
-class _CompilationNote:
-    """Says once that kernels are compiled."""
-
-    def __init__(self, *, hidden: bool) -> None:
-        self._is_silent = hidden
-
-    def __call__(self, stage: str, done: int, total: int) -> None:
-        if not self._is_silent:
-            print_note("compiling, once per installation; the first instants take longer")
-        self._is_silent = True
-
-
 @contextmanager
 def _interruptible(state: Path) -> Iterator[None]:
     """Let SIGTERM, which service managers send, end the stream as Ctrl-C does.
@@ -326,20 +306,25 @@ def _print_continuation(next_epoch: int, withheld: int | None) -> None:
     )
 
 
-def _print_counts(counts: Counter[str]) -> None:
-    """Say how many lines were not used, and why; private."""
+def _print_end(
+    stream: "Stream", counts: Counter[str], k: int, *, is_restarted: bool, as_json: bool
+) -> None:
+    """Say what was published in this run, how many lines were not used, and why; private."""
+    if as_json:
+        told = {
+            "not_used": counts,
+            "published": {"instants": stream.num_instants, "epochs": stream.num_epochs},
+            "began": stream.has_begun,
+            "continued": is_restarted,
+            "incomplete_epoch": stream.has_incomplete_epoch,
+        }
+        click.echo(json.dumps(told), err=True)
+        return
     listed = ", ".join(f"{reason}: {count:,}" for reason, count in sorted(counts.items()))
     err.print(f"Not used, private: {listed or 'none'}.", soft_wrap=True)
-
-
-def _sum_up(stream: "Stream", is_restarted: bool) -> dict[str, Any]:
-    """Sum up what was published in this run."""
-    return {
-        "published": {"instants": stream.num_instants, "epochs": stream.num_epochs},
-        "began": stream.has_begun,
-        "continued": is_restarted,
-        "incomplete_epoch": stream.has_incomplete_epoch,
-    }
+    # An error says enough of a stream that did not begin.
+    if stream.has_begun or not isinstance(sys.exc_info()[1], Exception):
+        _print_published(stream, k, is_restarted=is_restarted)
 
 
 def _print_published(stream: "Stream", k: int, *, is_restarted: bool) -> None:

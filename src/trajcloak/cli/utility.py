@@ -2,7 +2,6 @@
 
 import sys
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,12 +31,7 @@ if TYPE_CHECKING:
 @option("--policy", type=shared.PATH, required=True, help="Private policy file of the release.")
 @option("--queries", default=1000, help="Questions of each kind.")
 @option("--seed", default=0, help="Decides the questions.")
-@partial(
-    shared.log_options,
-    request_help="Request attribute of the release; repeat for more.  "
-    "[default: those of the release]",
-)
-@shared.released_time_options
+@shared.released_log_options
 @shared.threads_option
 @shared.json_option
 def command(

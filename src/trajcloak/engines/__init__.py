@@ -3,13 +3,12 @@
 :mod:`.engine` says what the plan in :mod:`trajcloak.pipeline` asks of an engine.
 """
 
-import tempfile
 from pathlib import Path
 from typing import Any
 
 from trajcloak.engines.engine import Engine, MemoryEngine
 from trajcloak.engines.folder import FolderEngine, parse_memory
-from trajcloak.engines.shard_files import Scratch
+from trajcloak.engines.stored import make_scratch
 from trajcloak.errors import OptionError
 from trajcloak.progress import Progress
 
@@ -53,4 +52,4 @@ def open_engine(
             )
         return MemoryEngine(threads, progress)
     limit = parse_memory(memory)
-    return FolderEngine(Scratch(Path(scratch or tempfile.gettempdir())), limit, threads, progress)
+    return FolderEngine(make_scratch(scratch, is_local=True), limit, threads, progress)

@@ -12,12 +12,11 @@ from trajcloak.engines.stored import (
     KEPT_MEMORY,
     Call,
     StoredEngine,
-    import_extra,
     make_scratch,
     raise_failed,
     run_on_worker,
 )
-from trajcloak.errors import OptionError
+from trajcloak.errors import OptionError, import_extra
 from trajcloak.kernels.threads import default_threads
 from trajcloak.progress import Progress, silent
 
@@ -43,7 +42,6 @@ class DaskEngine(StoredEngine):
         return max(1, sum(map(int, self.client.nthreads().values())))
 
     def run_calls(self, calls: Sequence[Call], stage: Path, label: str | None) -> list[Any]:
-        """See :class:`trajcloak.engines.stored.StoredEngine`."""
         if not calls:
             return []
         from distributed import as_completed
@@ -117,7 +115,6 @@ def open_dask(
     ``tls`` are the files of the certification authority, of the client's certificate and of its
     key; default: those of dask's own configuration. A cluster on this machine makes its own.
     """
-    import_extra("distributed", "dask")
     # The folder is closed last, when no worker of a cluster on this machine can be writing.
     with (
         closing(Scratch(scratch)) as folder,
@@ -129,7 +126,7 @@ def open_dask(
 @contextmanager
 def _start(workers: int | None, memory_limit: int | str) -> Iterator[Client]:
     """Start a cluster on this machine."""
-    distributed = import_extra("distributed", "dask")
+    distributed = import_extra("distributed", "--engine=dask", "dask")
     import dask
 
     settings: dict[str, Any] = {
@@ -158,7 +155,7 @@ def _start(workers: int | None, memory_limit: int | str) -> Iterator[Client]:
 
 def connect(scheduler: str, tls: Sequence[Path | None]) -> Client:
     """Connect to a scheduler, encrypted if certificates are given or configured."""
-    distributed = import_extra("distributed", "dask")
+    distributed = import_extra("distributed", "--engine=dask", "dask")
     security = None
     if any(tls):
         ca, certificate, key = (None if file is None else str(file) for file in tls)

@@ -158,15 +158,12 @@ class MemoryEngine(Engine):
         self._sizes = sizes
 
     def choose_sizes(self, num_rows: int) -> Sizes:
-        """See :class:`trajcloak.engines.engine.Engine`."""
         return self._sizes
 
     def put(self, value: Any) -> Handle:
-        """See :class:`trajcloak.engines.engine.Engine`."""
         return value
 
     def ask(self, function: Function, jobs: Sequence[Job], label: str | None = None) -> list[Any]:
-        """See :class:`trajcloak.engines.engine.Engine`."""
         return run_all(function, jobs, self.threads)
 
     derive = ask
@@ -174,15 +171,12 @@ class MemoryEngine(Engine):
     def shuffle(
         self, function: Function, jobs: Sequence[Job], parts: int, label: str | None = None
     ) -> list[Sequence[Handle]]:
-        """See :class:`trajcloak.engines.engine.Engine`."""
         chunks = [chunk for job in jobs for chunk in function(*job)]
         return [[chunk[part] for chunk in chunks] for part in range(parts)]
 
     def read(self, handle: Handle) -> Any:
-        """See :class:`trajcloak.engines.engine.Engine`."""
         return handle
 
     def drop(self, handles: Sequence[Handle]) -> None:
-        """See :class:`trajcloak.engines.engine.Engine`."""
         if isinstance(handles, list):
             handles.clear()

@@ -9,9 +9,9 @@ import re
 import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import pyarrow as pa
 
@@ -26,7 +26,7 @@ from trajcloak.engines.shard_files import (
 from trajcloak.engines.stored import Call, StoredEngine
 from trajcloak.errors import InputError, NotEnoughUsersError, OptionError, OutputError
 from trajcloak.kernels.threads import choose_threads
-from trajcloak.output import PRIVATE, lock_file, move
+from trajcloak.output import PRIVATE, explaining, lock_file, move
 from trajcloak.progress import Progress, silent
 
 OWNER_ONLY = 0o700
@@ -66,9 +66,8 @@ class FolderEngine(StoredEngine):
         memory: int,
         threads: int | None = None,
         progress: Progress = silent,
-        sizes: Sizes | None = None,
     ) -> None:
-        super().__init__(folder, progress, sizes)
+        super().__init__(folder, progress)
         self.memory = memory - RESERVED
         self.threads = choose_threads(threads)
 
@@ -163,16 +162,15 @@ def open_work_folder(
     taken over. ``fingerprint`` is what must be the same for a run to be continued. ``resume``:
     whether to continue; if there is nothing to continue, the run starts anew.
     """
-    _take(folder, resume)
-    with (folder / LOCK).open("a") as lock:
-        try:
-            lock_file(lock)
-        except OSError:
-            raise OutputError(
-                f"{folder}: another run is working there; expected to be the only one; wait for it "
-                f"to end, or choose another name for the release"
-            ) from None
-        known = _check_same(folder, {**fingerprint, MEMORY: memory})
+    with ExitStack() as stack:
+        with explaining(
+            f"{folder}: cannot be written",
+            "expected a folder to work in beside the release; check the disk's free space and "
+            "permissions",
+        ):
+            _take(folder, resume)
+            _lock(folder, stack.enter_context((folder / LOCK).open("a")))
+            known = _check_same(folder, {**fingerprint, MEMORY: memory})
         if memory < known:
             raise OutputError(
                 f"{folder}: the interrupted run had {format_memory(known)} of memory; expected as "
@@ -215,11 +213,6 @@ def _take(folder: Path, resume: bool) -> None:
         return
     except FileExistsError:
         pass
-    except OSError as error:
-        raise OutputError(
-            f"{folder}: cannot be made ({error.strerror}); expected a folder to work in beside "
-            f"the release; check the disk's free space and permissions"
-        ) from None
     if not resume:
         raise OutputError(
             f"{folder}: an interrupted run left its work there; expected no such folder; continue "
@@ -234,6 +227,16 @@ def _take(folder: Path, resume: bool) -> None:
             f"{folder}: is not a folder that only you can read; expected the work of a run of "
             f"yours; remove it, or choose another name for the release"
         )
+
+
+def _lock(folder: Path, lock: TextIO) -> None:
+    try:
+        lock_file(lock)
+    except OSError:
+        raise OutputError(
+            f"{folder}: another run is working there; expected to be the only one; wait for it "
+            f"to end, or choose another name for the release"
+        ) from None
 
 
 def _check_same(folder: Path, fingerprint: Mapping[str, Any]) -> int:

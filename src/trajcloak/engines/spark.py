@@ -25,12 +25,11 @@ from trajcloak.engines.stored import (
     KEPT_MEMORY,
     Call,
     StoredEngine,
-    import_extra,
     make_scratch,
     raise_failed,
     run_on_worker,
 )
-from trajcloak.errors import OptionError
+from trajcloak.errors import OptionError, import_extra
 from trajcloak.kernels.threads import default_threads
 from trajcloak.progress import Progress, silent
 
@@ -38,6 +37,8 @@ Context: TypeAlias = Any
 """A ``pyspark.SparkContext``."""
 
 LOCAL = re.compile(r"local(\[(?P<cores>\*|[0-9]+)(?P<tries>, *[0-9]+)?\])?")
+"""URLs of a Spark inside one process of this machine."""
+
 OLDEST_JAVA = 17
 TIMEOUT = 30
 TRIES = 4
@@ -125,10 +126,7 @@ class SparkEngine(StoredEngine):
         return max(1, int(self.context.defaultParallelism))
 
     def run_calls(self, calls: Sequence[Call], stage: Path, label: str | None) -> list[Any]:
-        """See :class:`trajcloak.engines.stored.StoredEngine`.
-
-        The job runs in a thread, so that this one can report progress and be interrupted.
-        """
+        """Run the job in a thread, so that this one can report progress and be interrupted."""
         if not calls:
             return []
         group = f"{self.folder.name}/{stage.name}"
@@ -248,7 +246,7 @@ def connect_spark(
             "not to a server of Spark Connect, which runs no functions on executors; pass "
             "SparkSession.builder.master(URL).getOrCreate()"
         ) from None
-    local = is_local(context.master)
+    local = LOCAL.fullmatch(context.master) is not None
     if local and "PYSPARK_PYTHON" not in os.environ:
         # Spark takes the first Python in the path, which may not have the package.
         context.pythonExec = sys.executable
@@ -265,17 +263,8 @@ def open_spark(
     it. ``master`` is the URL of the master; default: this machine, with all cores. What else a
     cluster needs is read from ``spark-defaults.conf``, as Spark does.
     """
-    import_extra("pyspark", "spark")
+    import_extra("pyspark", "--engine=spark", "spark")
     check_java()
-    master = master or f"local[{default_threads()}]"
-    # The folder is closed last, when no worker on this machine can be writing.
-    with closing(Scratch(scratch)) as folder, start_spark(master, folder.folder) as context:
-        yield SparkEngine(context, folder, progress)
-
-
-@contextmanager
-def start_spark(master: str, folder: Path) -> Iterator[Context]:
-    """Start a Spark, and Java for it."""
     from pyspark import SparkConf, SparkContext
 
     if SparkContext._active_spark_context is not None:
@@ -283,16 +272,22 @@ def start_spark(master: str, folder: Path) -> Iterator[Context]:
             "this process has a Spark session already; expected none, since there can only be one; "
             "pass it as engine, or stop it"
         )
-    settings = SETTINGS | {f"spark.executorEnv.{name}": KEPT_MEMORY[name] for name in KEPT_MEMORY}
+    master = master or f"local[{default_threads()}]"
     check_master(master)
+    settings = SETTINGS | {f"spark.executorEnv.{name}": KEPT_MEMORY[name] for name in KEPT_MEMORY}
     with ExitStack() as stack:
-        if is_local(master):
-            settings |= LOCAL_SETTINGS | _choose_local(stack, folder)
+        # The folder is closed last, when no worker on this machine can be writing.
+        folder = stack.enter_context(closing(Scratch(scratch)))
+        url, local = master, LOCAL.fullmatch(master)
+        if local is not None:
+            settings |= LOCAL_SETTINGS | _choose_local(stack, folder.folder)
+            # A Spark inside one process repeats calls only if its URL says how often.
+            url = f"local[{local['cores'] or 1}{local['tries'] or f',{TRIES}'}]"
         # Spark takes over Ctrl-C, too.
         handler = signal.getsignal(signal.SIGINT)
         try:
-            gateway = stack.enter_context(_launch_java(JAVA_OPTIONS if is_local(master) else {}))
-            conf = SparkConf().setMaster(_count_tries(master)).setAll(list(settings.items()))
+            gateway = stack.enter_context(_launch_java(JAVA_OPTIONS if local else {}))
+            conf = SparkConf().setMaster(url).setAll(list(settings.items()))
             with warnings.catch_warnings():
                 # Of pandas, which is not used.
                 warnings.simplefilter("ignore", FutureWarning)
@@ -303,9 +298,9 @@ def start_spark(master: str, folder: Path) -> Iterator[Context]:
             if threading.current_thread() is threading.main_thread():
                 signal.signal(signal.SIGINT, handler)
         stack.callback(_stop, context)
-        if is_local(master):
+        if local is not None:
             context.pythonExec = sys.executable
-        yield context
+        yield SparkEngine(context, folder, progress)
 
 
 def _stop(context: Context) -> None:
@@ -364,19 +359,6 @@ def _launch_java(options: Mapping[str, str]) -> Iterator[Any]:
         if gateway.proc is not None:
             gateway.proc.stdin.close()
             gateway.proc.wait()
-
-
-def is_local(master: str) -> bool:
-    """Whether Spark runs inside one process of this machine."""
-    return LOCAL.fullmatch(master) is not None
-
-
-def _count_tries(master: str) -> str:
-    """Have a Spark inside one process repeat calls, too, which takes a number in its URL."""
-    found = LOCAL.fullmatch(master)
-    if found is None or found["tries"]:
-        return master
-    return f"local[{found['cores'] or 1},{TRIES}]"
 
 
 def _explain_start(master: str, error: Exception) -> OptionError:

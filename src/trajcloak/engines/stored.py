@@ -8,7 +8,6 @@ import tempfile
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -103,20 +102,20 @@ class StoredEngine(Engine):
     running is repeated. Workers see the files of the log and the folder under the same paths as
     the client.
 
-    ``folder`` is private; a :class:`Scratch` is removed with the engine. By default, ``sizes`` are
-    such that a call needs some hundred megabytes.
+    ``folder`` is private; a :class:`Scratch` is removed with the engine. Sizes are such that a call
+    needs some hundred megabytes.
     """
 
     synced = False
     """Whether files must survive a machine that goes down."""
 
-    def __init__(
-        self, folder: Path | Scratch, progress: Progress = silent, sizes: Sizes | None = None
-    ) -> None:
+    _sizes: Sizes | None = None
+    """Taken instead of those that would be chosen."""
+
+    def __init__(self, folder: Path | Scratch, progress: Progress = silent) -> None:
         super().__init__(progress)
         self._scratch = folder if isinstance(folder, Scratch) else None
         self.folder = folder.folder if isinstance(folder, Scratch) else folder
-        self._sizes = sizes
         self._num_stages = 0
 
     @abstractmethod
@@ -124,7 +123,6 @@ class StoredEngine(Engine):
         """Run calls in any order and return their values, or raise the error of the first."""
 
     def choose_sizes(self, num_rows: int) -> Sizes:
-        """See :class:`trajcloak.engines.engine.Engine`."""
         if self._sizes is not None:
             return self._sizes
         num_shards = max(1, -(-num_rows // SHARD_ROWS))
@@ -140,31 +138,26 @@ class StoredEngine(Engine):
             self._scratch.close()
 
     def put(self, value: Any) -> Piece:
-        """See :class:`trajcloak.engines.engine.Engine`."""
         stage = self._new_stage("put")
         write_chunks([[value]], stage / "0", synced=self.synced)
         return Piece(stage, 0, 0)
 
     def ask(self, function: Function, jobs: Sequence[Job], label: str | None = None) -> list[Any]:
-        """See :class:`trajcloak.engines.engine.Engine`."""
         stage = self._name_stage(function.__name__)
         return self.run_calls([Call(function, job) for job in jobs], stage, label)
 
     def derive(
         self, function: Function, jobs: Sequence[Job], label: str | None = None
     ) -> Sequence[Handle]:
-        """See :class:`trajcloak.engines.engine.Engine`."""
         return Pieces(self._store(function, jobs, label, is_generator=False), len(jobs), 0)
 
     def shuffle(
         self, function: Function, jobs: Sequence[Job], parts: int, label: str | None = None
     ) -> list[Sequence[Handle]]:
-        """See :class:`trajcloak.engines.engine.Engine`."""
         stage = self._store(function, jobs, label, is_generator=True)
         return [Pieces(stage, len(jobs), part) for part in range(parts)]
 
     def read(self, handle: Handle) -> Any:
-        """See :class:`trajcloak.engines.engine.Engine`."""
         return read_handles(handle)
 
     def drop(self, handles: Sequence[Handle]) -> None:
@@ -196,24 +189,10 @@ class StoredEngine(Engine):
 
 
 def make_scratch(parent: str | Path | None, *, is_local: bool) -> Scratch:
-    """Make the scratch folder of a cluster of the caller's.
-
-    By default it stands among the system's temporary files, if all workers are on this machine.
-    """
+    """Make a scratch folder: by default a temporary one, if all workers are on this machine."""
     if parent is None and not is_local:
         raise OptionError(
             "no scratch folder is given, and the workers may be on other machines; expected a "
             "folder that client and workers share, as private as the log; pass scratch"
         )
     return Scratch(Path(parent or tempfile.gettempdir()))
-
-
-def import_extra(package: str, engine: str) -> Any:
-    """Import the package of an engine, which is installed only with the extra of that name."""
-    try:
-        return import_module(package)
-    except ImportError:
-        raise OptionError(
-            f"{package} is not installed; expected it for --engine={engine}; install the "
-            f"extra '{engine}' of trajcloak"
-        ) from None

@@ -53,11 +53,9 @@ def audit(
         A new folder for a clean copy of the checked tables.
     memory
         Most bytes that rows of the log may take; the others wait in private files.
-    progress
-        As for :func:`anonymize`.
-    **columns
-        How to read the log, as for :func:`anonymize`: ``user``, ``requests``, ``request_log``, ...
-        Where no request attributes are named, those of the release are taken.
+    progress, **columns
+        As for :func:`anonymize`. Where no request attributes are named, those of the release are
+        taken.
 
     Returns
     -------
@@ -141,10 +139,8 @@ def audit_foreign(
     group
         Column of groups, all of whose rows have one sender. Every other column is tried as
         such a link, too; those that could be one are judged as well, and the worst is named.
-    every, max_gap, missing, progress
+    every, max_gap, missing, progress, **columns
         As for :func:`anonymize`.
-    **columns
-        How to read the log, as for :func:`anonymize`: ``user``, ``time``, ...
 
     Raises
     ------
@@ -211,10 +207,8 @@ def write_report(
         Whether the audit also runs the algorithm again, as that of :func:`audit` can.
     attack
         Whether to attack too; takes long where there are very many users.
-    threads, progress
+    threads, progress, **columns
         As for :func:`anonymize`.
-    **columns
-        How to read the log, as for :func:`anonymize`: ``user``, ``requests``, ``request_log``, ...
 
     Raises
     ------

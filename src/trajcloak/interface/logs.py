@@ -88,10 +88,8 @@ def read_log(
     source
         A path, a glob, a folder or a list of these; or a table or frame of pandas, polars,
         Arrow, GeoPandas, DuckDB or MovingPandas.
-    threads, progress
+    threads, progress, **columns
         As for :func:`trajcloak.anonymize`.
-    **columns
-        How to read it, as for :func:`trajcloak.anonymize`: ``user``, ``requests``, ...
 
     Raises
     ------

@@ -3,9 +3,8 @@
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cached_property, partial
 from html import escape
-from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -15,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from trajcloak.auditor import AuditReport
-from trajcloak.errors import OptionError, warn_caller
+from trajcloak.errors import OptionError, import_extra, warn_caller
 from trajcloak.given_values import Box, Time, to_time
 from trajcloak.interface.audits import audit
 from trajcloak.interface.logs import Log, LogInput, LogSource, find_input
@@ -40,6 +39,8 @@ FACTS = ("k", "attacker", "algorithm", "windows", "instants", "bundles", "users"
 """Fields of the manifest that a notebook shows."""
 
 COLOUR = "#009E73"
+
+need = partial(import_extra, use="plots and frames", extra="frames")
 
 Step = tuple[Box, Time]
 """A region, and when to be there."""
@@ -217,12 +218,10 @@ class Release:
 
         Parameters
         ----------
-        region
+        region, at, first, last, crs
             As for :meth:`count`.
         by
             The attribute.
-        at, first, last, crs
-            As for :meth:`count`.
 
         Returns
         -------
@@ -259,7 +258,7 @@ class Release:
         return [(step.region, step.instant) for step in steps]
 
     def plot(self, at: Time | None = None, *, ax: Any = None) -> Any:
-        """Draw the rectangles of an instant with matplotlib.
+        """Draw the rectangles of an instant with matplotlib: the more of them, the darker.
 
         Parameters
         ----------
@@ -276,7 +275,28 @@ class Release:
         instant = published.times.ranges[0][0]
         if at is not None:
             instant = published.times.find_instant(to_time(at))
-        return plot_instant(published, instant, ax)
+        if ax is None:
+            ax = need("matplotlib.pyplot").subplots(layout="constrained")[1]
+        collections = need("matplotlib.collections")
+        window = next(w for w in published.windows if w.start <= instant < w.stop)
+        parts = window.find_parts(instant)
+        x_min, y_min, x_max, y_max = window.rectangles[:, parts]
+        corners = np.array([[x_min, y_min], [x_max, y_min], [x_max, y_max], [x_min, y_max]])
+        ax.add_collection(
+            collections.PolyCollection(
+                corners.transpose(2, 0, 1), facecolors=(COLOUR, 0.08), edgecolors=(COLOUR, 0.6)
+            )
+        )
+        ax.autoscale_view()
+        ax.set_aspect("equal")
+        moment = published.times.describe_instant(instant)
+        when = show_moment(instant if moment is None else moment)
+        users = int(window.sizes[parts].sum())
+        ax.set_title(f"{users:,} users in {len(window.users):,} bundles, {when}")
+        unit = " (m)" if self.manifest["crs"] else ""
+        ax.set_xlabel(f"x{unit}")
+        ax.set_ylabel(f"y{unit}")
+        return ax
 
     def save(
         self, path: str | Path, policy: str | Path | None = None, *, progress: Heard = False
@@ -475,43 +495,3 @@ def _list_answers(answers: Any, prefix: str = "") -> dict[str, pa.Array]:
         f"{prefix}estimate": pa.array([answer.estimate for answer in listed], pa.float64()),
         f"{prefix}upper": pa.array([answer.upper for answer in listed], pa.int64()),
     }
-
-
-def need(name: str) -> Any:
-    """Import a package; raises, with what to install, if it is not there."""
-    try:
-        return import_module(name)
-    except ImportError as error:
-        raise OptionError(
-            f"{name} is not installed; expected it for plots and frames; install the "
-            f"extra 'frames' of trajcloak"
-        ) from error
-
-
-def plot_instant(release: PublishedRelease, instant: int, ax: Any = None) -> Any:
-    """Draw the rectangles of an instant; returns the axes.
-
-    A place is drawn the darker, the more rectangles hold it.
-    """
-    if ax is None:
-        ax = need("matplotlib.pyplot").subplots(layout="constrained")[1]
-    collections = need("matplotlib.collections")
-    window = next(w for w in release.windows if w.start <= instant < w.stop)
-    parts = window.find_parts(instant)
-    x_min, y_min, x_max, y_max = window.rectangles[:, parts]
-    corners = np.array([[x_min, y_min], [x_max, y_min], [x_max, y_max], [x_min, y_max]])
-    ax.add_collection(
-        collections.PolyCollection(
-            corners.transpose(2, 0, 1), facecolors=(COLOUR, 0.08), edgecolors=(COLOUR, 0.6)
-        )
-    )
-    ax.autoscale_view()
-    ax.set_aspect("equal")
-    moment = release.times.describe_instant(instant)
-    when = show_moment(instant if moment is None else moment)
-    users = int(window.sizes[parts].sum())
-    ax.set_title(f"{users:,} users in {len(window.users):,} bundles, {when}")
-    unit = " (m)" if release.manifest["crs"] else ""
-    ax.set_xlabel(f"x{unit}")
-    ax.set_ylabel(f"y{unit}")
-    return ax

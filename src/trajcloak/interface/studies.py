@@ -56,7 +56,7 @@ def inspect_log(
 
     Parameters
     ----------
-    log, threads, progress
+    log, threads, progress, **columns
         As for :func:`anonymize`.
     k
         As for :func:`anonymize`. With it, the proposal also keeps sets of requests.
@@ -64,8 +64,6 @@ def inspect_log(
         What is decided already; the others are proposed.
     rows_alike, region
         As for :func:`anonymize`; they decide whether it would refuse the log.
-    **columns
-        How to read the log, as for :func:`anonymize`: ``user``, ``requests``, ...
 
     Examples
     --------
@@ -102,10 +100,8 @@ def plan_log(
     ----------
     k
         The only k to try. Default: 10, 50 and 100.
-    log, every, max_gap, length, members, threads, progress
+    log, every, max_gap, length, members, threads, progress, **columns
         As for :func:`anonymize`; shorter windows are tried, too.
-    **columns
-        How to read the log, as for :func:`anonymize`: ``user``, ``requests``, ...
 
     Returns
     -------
@@ -185,10 +181,8 @@ def attack(
 
     Parameters
     ----------
-    log
+    log, k, threads, progress
         As for :func:`anonymize`. If no request columns are named, every row counts as a request.
-    k, threads, progress
-        As for :func:`anonymize`.
     algorithms
         Whose bundles to attack.
     **options
