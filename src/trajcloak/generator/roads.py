@@ -15,7 +15,6 @@ from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from trajcloak.errors import InputError
@@ -35,7 +34,9 @@ TICKS_PER_STEP = 1 << 20
 LENGTH_BITS = 20
 """The longer side of a network measures 2 to this, in units of planning."""
 
-_TABLE_BITS = 12
+TABLE_BITS = 12
+"""2 to this is how many quantiles of the length of trips are tabulated."""
+
 _SHARE_OF_DIAGONAL = 5
 
 
@@ -191,7 +192,7 @@ def build_metrics(network: Network, speeds: Any, limits: Any) -> NDArray[np.int6
 
 def build_lengths(width: float, height: float) -> NDArray[np.int64]:
     """Tabulate the quantiles of the wanted length of trips, in units of planning."""
-    size = 1 << _TABLE_BITS
+    size = 1 << TABLE_BITS
     normal = NormalDist()
     deviates = [normal.inv_cdf(0.5 + (index + 0.5) / (2 * size)) for index in range(size)]
     longer = max(width, height)
@@ -199,9 +200,3 @@ def build_lengths(width: float, height: float) -> NDArray[np.int64]:
     lengths = np.array(deviates) * (diagonal / _SHARE_OF_DIAGONAL)
     whole: NDArray[np.int64] = np.rint(lengths).astype(np.int64)
     return whole
-
-
-@njit(cache=True, nogil=True)
-def draw_length(lengths: Any, bits: Any) -> Any:
-    """Map a random ``uint64`` to a wanted length."""
-    return lengths[np.int64(bits >> np.uint64(64 - _TABLE_BITS))]

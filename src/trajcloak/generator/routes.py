@@ -74,7 +74,9 @@ def build_labels(hierarchy: Any) -> Any:
         np.full(num_nodes, NONE, np.int32),
         np.empty(num_nodes, np.int32),
     )
-    leaving, arriving = _empty_labels(num_nodes), _empty_labels(num_nodes)
+    ints, times = np.empty(0, np.int32), np.empty(0, np.int64)
+    leaving = Labels(np.zeros(num_nodes + 1, np.int64), ints, times, ints)
+    arriving = Labels(np.zeros(num_nodes + 1, np.int64), ints, times, ints)
     for node in range(num_nodes):
         size = _draft(draft, leaving, node, climbs, heads, hierarchy.times)
         leaving = _with_room(leaving, node, size)
@@ -82,7 +84,10 @@ def build_labels(hierarchy: Any) -> Any:
         size = _draft(draft, arriving, node, descents, tails, hierarchy.times)
         arriving = _with_room(arriving, node, size)
         arriving.starts[node + 1] = _keep(draft, arriving, leaving, node, size)
-    return _trimmed(leaving), _trimmed(arriving)
+    return (
+        _resized(leaving, num_nodes, leaving.starts[-1]),
+        _resized(arriving, num_nodes, arriving.starts[-1]),
+    )
 
 
 @njit(cache=True, nogil=True)
@@ -103,40 +108,24 @@ def _arcs_by_low_end(lows: Any, highs: Any, num_nodes: int) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def _empty_labels(num_nodes: int) -> Any:
-    room = 16 * num_nodes
-    return Labels(
-        np.zeros(num_nodes + 1, np.int64),
-        np.empty(room, np.int32),
-        np.empty(room, np.int64),
-        np.empty(room, np.int32),
-    )
+def _resized(labels: Any, node: int, room: int) -> Any:
+    """Copy the labels of the nodes before a node to arrays of ``room`` entries."""
+    used = labels.starts[node]
+    hubs = np.empty(room, np.int32)
+    times = np.empty(room, np.int64)
+    arcs = np.empty(room, np.int32)
+    hubs[:used] = labels.hubs[:used]
+    times[:used] = labels.times[:used]
+    arcs[:used] = labels.arcs[:used]
+    return Labels(labels.starts, hubs, times, arcs)
 
 
 @njit(cache=True, nogil=True)
 def _with_room(labels: Any, node: int, size: int) -> Any:
     """Return the labels with room for one more of at most ``size`` entries."""
-    used = labels.starts[node]
-    if used + size <= labels.hubs.size:
+    if labels.starts[node] + size <= labels.hubs.size:
         return labels
-    more = labels.hubs.size // 2 + size
-    return Labels(
-        labels.starts,
-        np.concatenate((labels.hubs, np.empty(more, np.int32))),
-        np.concatenate((labels.times, np.empty(more, np.int64))),
-        np.concatenate((labels.arcs, np.empty(more, np.int32))),
-    )
-
-
-@njit(cache=True, nogil=True)
-def _trimmed(labels: Any) -> Any:
-    used = labels.starts[-1]
-    return Labels(
-        labels.starts,
-        labels.hubs[:used].copy(),
-        labels.times[:used].copy(),
-        labels.arcs[:used].copy(),
-    )
+    return _resized(labels, node, labels.hubs.size + labels.hubs.size // 2 + size)
 
 
 @njit(cache=True, nogil=True)
@@ -187,14 +176,32 @@ def _keep(draft: Any, labels: Any, opposite: Any, node: int, size: int) -> Any:
     return end
 
 
-class SearchBuffers(NamedTuple):
-    """Working memory of a search, and how many routes were not the only fastest ones."""
+class RouteBuffers(NamedTuple):
+    """Working memory for finding one route; each thread needs its own."""
 
+    # For routes from labels, (nodes,): arcs of the hierarchy between hub and end of the route, and
+    # those that are yet to be unpacked.
+    climb: NDArray[np.int32]
+    stack: NDArray[np.int32]
+    # For routes that are searched for.
     best: NDArray[np.int64]  # (nodes,): the least time from the start so far.
     last_arc: NDArray[np.int32]  # (nodes,): the last arc of that way,
     before: NDArray[np.int32]  # (nodes,): and the node that it comes from.
     is_tied: NDArray[np.bool_]  # (nodes,): whether another way takes as long.
-    ties: NDArray[np.int64]  # (1,): routes with another one as fast.
+    ties: NDArray[np.int64]  # (1,): how many routes were not the only fastest ones.
+
+
+def build_route_buffers(num_nodes: int) -> RouteBuffers:
+    """Make room for finding routes."""
+    return RouteBuffers(
+        climb=np.empty(num_nodes, np.int32),
+        stack=np.empty(num_nodes, np.int32),
+        best=np.empty(num_nodes, np.int64),
+        last_arc=np.empty(num_nodes, np.int32),
+        before=np.empty(num_nodes, np.int32),
+        is_tied=np.empty(num_nodes, np.bool_),
+        ties=np.zeros(1, np.int64),
+    )
 
 
 @njit(cache=True, nogil=True)
@@ -258,14 +265,6 @@ class Routes(NamedTuple):
     arriving: Labels
 
 
-class RouteBuffers(NamedTuple):
-    """Working memory for finding one route; each thread needs its own."""
-
-    climb: NDArray[np.int32]  # (nodes,): arcs of the hierarchy, between hub and end of the route.
-    stack: NDArray[np.int32]  # (nodes,): arcs of the hierarchy that are yet to be unpacked.
-    search: SearchBuffers  # For routes that are searched for.
-
-
 def build_routes(graph: Graph) -> Routes:
     """Prepare a graph for many queries."""
     hierarchy = build_hierarchy(graph.starts, graph.heads, graph.times)
@@ -277,21 +276,6 @@ def build_searches(graph: Graph) -> Routes:
     ints, times = np.empty(0, np.int32), np.empty(0, np.int64)
     labels = Labels(np.empty(0, np.int64), ints, times, ints)
     return Routes(graph, Hierarchy(ints, ints, ints, times, ints, ints), labels, labels)
-
-
-def build_route_buffers(num_nodes: int) -> RouteBuffers:
-    """Make room for finding routes."""
-    return RouteBuffers(
-        climb=np.empty(num_nodes, np.int32),
-        stack=np.empty(num_nodes, np.int32),
-        search=SearchBuffers(
-            best=np.empty(num_nodes, np.int64),
-            last_arc=np.empty(num_nodes, np.int32),
-            before=np.empty(num_nodes, np.int32),
-            is_tied=np.empty(num_nodes, np.bool_),
-            ties=np.zeros(1, np.int64),
-        ),
-    )
 
 
 @njit(cache=True, nogil=True)
@@ -326,7 +310,7 @@ def write_route(routes: Any, buffers: Any, start: int, end: int, route: Any) -> 
     arcs; 0 if the nodes are the same, ``NO_ROUTE`` if there is no route.
     """
     if routes.leaving.starts.size == 0:
-        return search_route(routes.graph, buffers.search, start, end, route)
+        return search_route(routes.graph, buffers, start, end, route)
     positions = routes.hierarchy.positions
     hub, time = find_hub(routes, positions[start], positions[end])
     if time == NO_ROUTE:

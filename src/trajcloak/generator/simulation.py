@@ -17,7 +17,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from trajcloak.generator.network import Network
-from trajcloak.generator.roads import LENGTH_BITS, TICKS_PER_STEP, Roads, draw_length
+from trajcloak.generator.roads import LENGTH_BITS, TABLE_BITS, TICKS_PER_STEP, Roads
 from trajcloak.generator.routes import build_route_buffers, write_route
 from trajcloak.kernels.splitmix import GAMMA, below, key_of, scramble
 from trajcloak.kernels.threads import build_slices, run_all
@@ -105,7 +105,7 @@ class Fleet:
                     )
                     if done < self._movers.random.size:
                         self._make_room()
-        if self._buffers.search.ties[0]:
+        if self._buffers.ties[0]:
             raise TiedRoutesError
         for values, offset in zip((positions.x, positions.y), offsets, strict=True):
             np.add(values, offset, out=offset)
@@ -122,9 +122,11 @@ class Fleet:
         self._store = RouteStore(np.empty(ahead + room, np.int32), np.zeros(1, np.int64))
         _move_routes(movers, old, self._store)
 
-    def count_on_edges(self, counts: NDArray[np.int64]) -> None:
-        """Add the objects on each edge to ``counts``; those at a node are on none."""
-        _count_on_edges(self._movers, self._store, self._roads.arrays.edges, counts)
+    def count_on_edges(self) -> NDArray[np.int64]:
+        """Count the objects on each edge; those at a node are on none."""
+        arcs = self._store.arcs[self._movers.start[self._movers.elapsed > 0]]
+        edges = self._roads.arrays.edges[arcs]
+        return np.bincount(edges, minlength=self._roads.network.num_edges)
 
 
 class Simulation:
@@ -163,9 +165,7 @@ class Simulation:
             return positions
         for instant in range(instants):
             self._move(Positions._make(array[instant : instant + 1] for array in positions))
-            counts = np.zeros(self._delays.size, np.int64)
-            for fleet in self._fleets:
-                fleet.count_on_edges(counts)
+            counts = sum(fleet.count_on_edges() for fleet in self._fleets)
             self._delays = delays_of(counts, self._capacities)
         return positions
 
@@ -193,9 +193,7 @@ def delays_of(counts: Any, capacities: Any) -> NDArray[np.int8]:
     >>> delays_of(np.array([5, 6, 11]), np.array([5, 5, 5]))
     array([0, 1, 2], dtype=int8)
     """
-    delays: NDArray[np.int8] = np.where(counts > capacities, 1, 0).astype(np.int8)
-    delays += counts > 2 * capacities
-    return delays
+    return np.add(counts > capacities, counts > 2 * capacities, dtype=np.int8)
 
 
 def build_movers(roads: Roads, seed: int, first: int, users: int) -> Movers:
@@ -311,7 +309,7 @@ def _plan_trip(movers: Any, store: Any, buffers: Any, world: Any, user: int) -> 
     roads, routes = world
     room = store.arcs[store.used[0] :]
     for _ in range(_ATTEMPTS):
-        wanted = draw_length(roads.lengths, _draw(movers, user))
+        wanted = roads.lengths[np.int64(_draw(movers, user) >> np.uint64(64 - TABLE_BITS))]
         goal = _draw_goal(movers, roads, user, wanted)
         size = write_route(routes, buffers, movers.node[user], goal, room)
         if size >= _FEWEST_ARCS:
@@ -353,10 +351,3 @@ def _move_routes(movers: Any, old: Any, new: Any) -> None:
             new.used[0] += 1
         movers.start[user] = start
         movers.stop[user] = new.used[0]
-
-
-@njit(cache=True, nogil=True)
-def _count_on_edges(movers: Any, store: Any, edges: Any, counts: Any) -> None:
-    for user in range(movers.random.size):
-        if movers.elapsed[user] > 0:
-            counts[edges[store.arcs[movers.start[user]]]] += 1
