@@ -25,13 +25,13 @@ from trajcloak.generator.requests_by_place import (
 from trajcloak.generator.roads import MOST_CLASSES, SPEED_DIVISORS, build_roads
 from trajcloak.generator.simulation import Simulation, TiedRoutesError
 from trajcloak.kernels.splitmix import GAMMA, key_of, scramble
-from trajcloak.kernels.threads import default_threads, run_sliced
+from trajcloak.kernels.threads import default_threads
 from trajcloak.log.write import ROWS_PER_GROUP, check_log_path, log_writer
 from trajcloak.options import check_choice, check_number, check_setting
 from trajcloak.progress import Heard, Progress, listening
 
-FIRST_MOMENT = np.datetime64("2024-05-06T08:00:00", "s")
-"""The moment of the first instant: a Monday morning."""
+FIRST_MOMENT = int(np.datetime64("2024-05-06T08:00:00", "s").astype(np.int64))
+"""The moment of the first instant, a Monday morning, in seconds since 1970."""
 
 ON_ARRIVAL = ("continue", "stay")
 """What objects can do at the end of a trip."""
@@ -291,11 +291,16 @@ def _write_log(
             append_requests = stack.enter_context(log_writer(paths[1], request_schema))
         for start in range(0, options.length, instants_per_block):
             stop = min(start + instants_per_block, options.length)
-            moments = (FIRST_MOMENT + np.arange(start, stop) * options.every_seconds).astype(
-                np.int64
-            )
+            moments = FIRST_MOMENT + np.arange(start, stop) * options.every_seconds
             positions = simulation.report(stop - start)
-            requests = _draw_block(options, start, moments, positions.place)
+            requests = draw_requests(
+                options.seed,
+                options.request_share,
+                moments,
+                start,
+                positions.place,
+                default_threads(),
+            ).ravel()
             requests_sent += int(np.count_nonzero(requests != NO_REQUEST))
             columns = [
                 pa.chunked_array(ids.chunks * (stop - start)),
@@ -326,24 +331,6 @@ def _draw_times(
     time = moments[instant] + (drawn % np.uint64(options.every_seconds)).astype(np.int64)
     order = np.argsort(time, kind="stable")
     return user[order], time[order], requests[sent[order]]
-
-
-def _draw_block(options: GeneratorOptions, first_instant: int, moments: Any, places: Any) -> Any:
-    """Return the request of each row of a block, each thread a slice of the users."""
-    requests = np.empty(places.shape, np.int16)
-
-    def draw(start: int, stop: int) -> None:
-        draw_requests(
-            options.seed,
-            options.request_share,
-            moments,
-            (first_instant, start),
-            places[:, start:stop],
-            requests[:, start:stop],
-        )
-
-    run_sliced(draw, options.users, default_threads())
-    return requests.ravel()
 
 
 def user_ids(seed: int, users: int) -> NDArray[np.int64]:

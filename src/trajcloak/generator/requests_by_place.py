@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from trajcloak.generator.network import Hub, Network
 from trajcloak.kernels.splitmix import GAMMA, below, key_of, scramble
+from trajcloak.kernels.threads import run_sliced
 
 REQUEST_COLUMNS = ("category", "detail")
 """The request attributes of a generated log."""
@@ -165,33 +166,33 @@ def draw_requests(
     seed: int,
     share: float,
     moments: NDArray[np.int64],
-    first: tuple[int, int],
-    places: Any,
-    requests: Any,
-) -> None:
+    first_instant: int,
+    places: NDArray[np.int8],
+    threads: int,
+) -> NDArray[np.int16]:
     """Decide for each location whether it comes with a request, and with which.
 
-    ``moments`` are the seconds since 1970 of the instants; ``first`` the numbers of the first
-    instant and of the first user; ``places``, (instants, users), the kinds of places where the
-    users are. Fills ``requests``, (instants, users), with numbers of ``CHOICES``, or
-    ``NO_REQUEST``.
+    ``moments`` are the seconds since 1970 of the instants, ``first_instant`` is the number of the
+    first, and ``places``, (instants, users), are the kinds of places where the users are. Returns
+    numbers of ``CHOICES``, or ``NO_REQUEST``, in the shape of ``places``.
     """
+    requests = np.empty(places.shape, np.int16)
+    key, bound = key_of(seed, "requests"), np.uint64(round(share * _CERTAIN))
     hours = moments // _HOUR % _HOURS
-    # Without the JIT, numpy would warn of the overflow that the generator relies on.
-    with np.errstate(over="ignore"):
-        _draw_requests(
-            _running_weights(),
-            key_of(seed, "requests"),
-            np.uint64(round(share * _CERTAIN)),
-            hours,
-            first,
-            (places, requests),
-        )
+
+    def draw(start: int, stop: int) -> None:
+        block = places[:, start:stop], requests[:, start:stop]
+        # Without the JIT, numpy would warn of the overflow that the generator relies on.
+        with np.errstate(over="ignore"):
+            _draw_requests(_running_weights(), key, bound, hours, (first_instant, start), block)
+
+    run_sliced(draw, places.shape[1], threads)
+    return requests
 
 
 @njit(cache=True, nogil=True)
 def _draw_requests(weights: Any, key: Any, bound: Any, hours: Any, first: Any, block: Any) -> None:
-    """Fill the requests of a block; see :func:`draw_requests`.
+    """Fill the requests of a block, whose first instant and user have the numbers ``first``.
 
     Each is a function of the key and the numbers of user and instant, so that
     blocks and slices of users can be cut anywhere.

@@ -26,7 +26,7 @@ SPEED_DIVISORS = {"slow": 250, "middle": 50, "fast": 10}
 """Width plus height of the network, divided by this, is the greatest speed."""
 
 MOST_CLASSES = 8
-"""The greatest number of classes of objects."""
+"""Most classes of objects."""
 
 TICKS_PER_STEP = 1 << 20
 """Ticks in a time step."""
@@ -85,10 +85,16 @@ def build_roads(
     speeds, limits = object_speeds(top, classes), road_speeds(top)
     times = np.stack([arc_times(network, object_speed, limits) for object_speed in speeds])
     metrics = build_metrics(network, speeds, limits)
+    unit = max(network.extent) / (1 << LENGTH_BITS)
+    plan_x, plan_y = (
+        np.rint((values - values.min()) / unit).astype(np.int64)
+        for values in (network.x, network.y)
+    )
     arrays = RoadArrays(
         x=network.x,
         y=network.y,
-        **_planning_coordinates(network),
+        plan_x=plan_x,
+        plan_y=plan_y,
         places=assign_place_kinds(network),
         heads=network.heads,
         edges=network.edges,
@@ -119,15 +125,6 @@ def _prepare_routes(network: Network, known_as: tuple[str, int], graph: Graph) -
     return network.routes[known_as]
 
 
-def _planning_coordinates(network: Network) -> dict[str, Any]:
-    """Measure coordinates in whole units of which the longer side has 2^LENGTH_BITS."""
-    unit = max(network.extent) / (1 << LENGTH_BITS)
-    return {
-        f"plan_{name}": np.rint((values - values.min()) / unit).astype(np.int64)
-        for name, values in (("x", network.x), ("y", network.y))
-    }
-
-
 def top_speed(network: Network, speed: str) -> int:
     """Return the greatest speed of objects and roads, a whole number."""
     extent = sum(network.extent)
@@ -140,24 +137,12 @@ def top_speed(network: Network, speed: str) -> int:
 
 
 def object_speeds(top: int, classes: int) -> NDArray[np.float64]:
-    """Return the greatest speed of each class of objects: each half that of the one before.
-
-    Examples
-    --------
-    >>> object_speeds(1009, 3)
-    array([1009.  ,  504.5 ,  252.25])
-    """
+    """Return the greatest speed of each class of objects: each half that of the one before."""
     return top / 2.0 ** np.arange(classes)
 
 
 def road_speeds(top: int) -> NDArray[np.float64]:
-    """Return the greatest speed on each class of roads: two thirds of the one before, cut off.
-
-    Examples
-    --------
-    >>> road_speeds(1009).tolist()
-    [1009.0, 672.0, 448.0, 298.0, 198.0, 132.0, 88.0, 58.0]
-    """
+    """Return the greatest speed on each class of roads: two thirds of the one before, cut off."""
     speeds = [top]
     while len(speeds) < NUM_ROAD_CLASSES:
         speeds.append(max(1, speeds[-1] * 2 // 3))

@@ -193,7 +193,8 @@ def delays_of(counts: Any, capacities: Any) -> NDArray[np.int8]:
     >>> delays_of(np.array([5, 6, 11]), np.array([5, 5, 5]))
     array([0, 1, 2], dtype=int8)
     """
-    return np.add(counts > capacities, counts > 2 * capacities, dtype=np.int8)
+    delays: NDArray[np.int8] = np.add(counts > capacities, counts > 2 * capacities, dtype=np.int8)
+    return delays
 
 
 def build_movers(roads: Roads, seed: int, first: int, users: int) -> Movers:
