@@ -124,7 +124,7 @@ def complete_users(
     _index_reports(log.user, log.time, chosen, number, when, first, last)
     earlier = np.full(len(lacking), _NO_ROW, np.int64)
     later = np.full(len(lacking), _NO_ROW, np.int64)
-    if hold and timeline is not None:
+    if timeline is not None:
         edges = when[0], when[0] + bins * grid.every
         _find_nearest(log.time, *timeline, lacking, edges, earlier, later)
     held = _complete(

@@ -6,12 +6,7 @@ from trajcloak.errors import NotEnoughUsersError, Refusals
 from trajcloak.log import ShardedLog
 from trajcloak.log.clean import check_misplaced
 from trajcloak.options import HOLD, Options
-from trajcloak.space import (
-    Region,
-    choose_region,
-    default_height,
-    place_log,
-)
+from trajcloak.space import Region, choose_region, default_height, place_log
 from trajcloak.trajectories.grid import (
     Ranges,
     TimeGrid,
