@@ -214,8 +214,8 @@ def build_raster(x: NDArray[np.int64], y: NDArray[np.int64], unit: float) -> Jun
 def nearest_junction(raster: Any, x: Any, y: Any, reach: Any, avoided: Any) -> Any:
     """Find for each point the nearest junction within ``reach``, or -1.
 
-    Where ``avoided`` is not empty, points are junctions themselves, and a junction does not count
-    if ``avoided`` is the same for both.
+    Where ``avoided`` is not empty, points are junctions, too, and those with the same ``avoided``
+    do not count.
     """
     found = np.full(x.size, -1, np.int64)
     for point in range(x.size):

@@ -205,15 +205,7 @@ def generate_log(
     (200, 50, 4)
     """
     options = GeneratorOptions(
-        users=users,
-        length=length,
-        seed=seed,
-        request_share=request_share,
-        every_seconds=every_seconds,
-        junctions=junctions,
-        speed=speed,
-        classes=classes,
-        on_arrival=on_arrival,
+        users, length, seed, request_share, every_seconds, junctions, speed, classes, on_arrival
     )
     paths = [Path(path)] if request_log is None else [Path(path), Path(request_log)]
     for file in paths:
@@ -272,10 +264,7 @@ def _write_log(
     ids: Any,
     progress: Progress,
 ) -> int:
-    """Generate and write blocks of whole instants; returns how many requests were sent.
-
-    ``paths`` are the log, and the request log, if there is to be one.
-    """
+    """Generate and write blocks of whole instants; returns how many requests were sent."""
     keys = [("user_id", ids.type), ("time", pa.timestamp("s"))]
     place = [("x", pa.float64()), ("y", pa.float64())]
     attributes = [(name, pa.string()) for name in REQUEST_COLUMNS]

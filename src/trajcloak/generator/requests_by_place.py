@@ -140,17 +140,11 @@ def _draw_hubs(network: Network) -> list[Hub]:
 @cache
 def _running_weights() -> NDArray[np.int64]:
     """Return the running sums of the choices' weights: (hours, kinds of places, choices)."""
-    weights = np.array(
-        [
-            [
-                [_weight(kind, category, detail, hour) for category, detail in CHOICES]
-                for kind in KINDS
-            ]
-            for hour in range(_HOURS)
-        ],
-        dtype=np.int64,
-    )
-    return np.cumsum(weights, axis=2)
+    weights = [
+        [[_weight(kind, *choice, hour) for choice in CHOICES] for kind in KINDS]
+        for hour in range(_HOURS)
+    ]
+    return np.cumsum(np.array(weights, np.int64), axis=2)
 
 
 def _weight(kind: str, category: str, detail: str, hour: int) -> int:

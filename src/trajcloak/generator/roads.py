@@ -9,7 +9,6 @@ of the diagonal.
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
 from fractions import Fraction
 from statistics import NormalDist
 from typing import Any, NamedTuple
@@ -57,8 +56,7 @@ class RoadArrays(NamedTuple):
     lengths: NDArray[np.int64]  # Quantiles of the wanted length of trips, in units of planning.
 
 
-@dataclass(frozen=True)
-class Roads:
+class Roads(NamedTuple):
     """A network, its arrays for kernels, and its routes by metric (see :func:`build_metrics`)."""
 
     network: Network
@@ -77,9 +75,9 @@ def build_roads(
 ) -> Roads:
     """Compute speeds, travel times and routes of a network.
 
-    ``speed`` is a key of ``SPEED_DIVISORS``; ``classes`` is how many classes of objects there are.
-    With ``has_labels``, labels are prepared, for many routes; otherwise each route is searched for.
-    ``on_routes`` is called with how many metrics are prepared, and how many there are.
+    ``classes`` is how many classes of objects there are. With ``has_labels``, labels are prepared,
+    for many routes; otherwise each route is searched for. ``on_routes`` is called with how many
+    metrics are prepared, and how many there are.
     """
     top = top_speed(network, speed)
     speeds, limits = object_speeds(top, classes), road_speeds(top)
@@ -161,11 +159,10 @@ def arc_times(network: Network, object_speed: float, limits: Any) -> NDArray[np.
 
 
 def build_metrics(network: Network, speeds: Any, limits: Any) -> NDArray[np.int64]:
-    """Find the classes of objects that have the same fastest routes.
+    """Find, for each class of objects, the first class with the same fastest routes.
 
-    Two classes whose speeds are in one proportion on all roads have the same
-    fastest routes: so do all classes that are slower than every road allows. Returns, for each
-    class of objects, the first class with the same routes.
+    Two classes have the same if their speeds are in one proportion on all roads: so have all that
+    are slower than every road allows.
     """
     present = np.unique(network.classes)
     patterns = []

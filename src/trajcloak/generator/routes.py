@@ -58,53 +58,50 @@ class _Draft(NamedTuple):
     hubs: NDArray[np.int32]
 
 
+def build_labels(hierarchy: Hierarchy) -> tuple[Labels, Labels]:
+    """Build the labels for leaving, and those for arriving."""
+    tails = hierarchy.positions[hierarchy.tails]
+    heads = hierarchy.positions[hierarchy.heads]
+    num_nodes = hierarchy.positions.size
+    climbs = _list_arcs_upwards(tails, heads, num_nodes)
+    descents = _list_arcs_upwards(heads, tails, num_nodes)
+    labels: tuple[Labels, Labels] = _build_labels(climbs, descents, hierarchy.times)
+    return labels
+
+
+def _list_arcs_upwards(lows: Any, highs: Any, num_nodes: int) -> tuple[Any, Any, Any]:
+    """List the arcs that climb from each node ``low`` to ``high``: starts, arcs, and ``highs``."""
+    climbing = np.flatnonzero(highs < lows)
+    arcs = climbing[np.argsort(lows[climbing], kind="stable")]
+    return np.searchsorted(lows[arcs], np.arange(num_nodes + 1)), arcs, highs
+
+
 @njit(cache=True, nogil=True)
-def build_labels(hierarchy: Any) -> Any:
-    """Build the labels for leaving, and those for arriving.
+def _build_labels(climbs: Any, descents: Any, times: Any) -> Any:
+    """Build the labels of one node after another.
 
     Time and memory are linear in the entries, times the length of a label.
     """
-    num_nodes = hierarchy.positions.size
-    tails = hierarchy.positions[hierarchy.tails]
-    heads = hierarchy.positions[hierarchy.heads]
-    climbs = _arcs_by_low_end(tails, heads, num_nodes)
-    descents = _arcs_by_low_end(heads, tails, num_nodes)
+    num_nodes = climbs[0].size - 1
     draft = _Draft(
         np.full(num_nodes, NEVER, np.int64),
         np.full(num_nodes, NONE, np.int32),
         np.empty(num_nodes, np.int32),
     )
-    ints, times = np.empty(0, np.int32), np.empty(0, np.int64)
-    leaving = Labels(np.zeros(num_nodes + 1, np.int64), ints, times, ints)
-    arriving = Labels(np.zeros(num_nodes + 1, np.int64), ints, times, ints)
+    ints, longs = np.empty(0, np.int32), np.empty(0, np.int64)
+    leaving = Labels(np.zeros(num_nodes + 1, np.int64), ints, longs, ints)
+    arriving = Labels(np.zeros(num_nodes + 1, np.int64), ints, longs, ints)
     for node in range(num_nodes):
-        size = _draft(draft, leaving, node, climbs, heads, hierarchy.times)
+        size = _draft(draft, leaving, node, climbs, times)
         leaving = _with_room(leaving, node, size)
         leaving.starts[node + 1] = _keep(draft, leaving, arriving, node, size)
-        size = _draft(draft, arriving, node, descents, tails, hierarchy.times)
+        size = _draft(draft, arriving, node, descents, times)
         arriving = _with_room(arriving, node, size)
         arriving.starts[node + 1] = _keep(draft, arriving, leaving, node, size)
     return (
         _resized(leaving, num_nodes, leaving.starts[-1]),
         _resized(arriving, num_nodes, arriving.starts[-1]),
     )
-
-
-@njit(cache=True, nogil=True)
-def _arcs_by_low_end(lows: Any, highs: Any, num_nodes: int) -> Any:
-    """List the arcs that climb from each node ``low`` to ``high``: starts, arcs."""
-    starts = np.zeros(num_nodes + 1, np.int64)
-    for arc in range(lows.size):
-        if highs[arc] < lows[arc]:
-            starts[lows[arc] + 1] += 1
-    starts = np.cumsum(starts)
-    ends = starts.copy()
-    arcs = np.empty(starts[num_nodes], np.int32)
-    for arc in range(lows.size):
-        if highs[arc] < lows[arc]:
-            arcs[ends[lows[arc]]] = arc
-            ends[lows[arc]] += 1
-    return starts, arcs
 
 
 @njit(cache=True, nogil=True)
@@ -129,9 +126,9 @@ def _with_room(labels: Any, node: int, size: int) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def _draft(draft: Any, labels: Any, node: int, climbs: Any, highs: Any, times: Any) -> Any:
+def _draft(draft: Any, labels: Any, node: int, climbs: Any, times: Any) -> Any:
     """Gather the hubs of the nodes that one arc climbs to; returns how many."""
-    starts, arcs = climbs
+    starts, arcs, highs = climbs
     size = 1
     draft.hubs[0] = node
     draft.times[node] = 0
@@ -267,7 +264,7 @@ class Routes(NamedTuple):
 
 def build_routes(graph: Graph) -> Routes:
     """Prepare a graph for many queries."""
-    hierarchy = build_hierarchy(graph.starts, graph.heads, graph.times)
+    hierarchy: Hierarchy = build_hierarchy(graph.starts, graph.heads, graph.times)
     return Routes(graph, hierarchy, *build_labels(hierarchy))
 
 
@@ -336,14 +333,8 @@ def write_route(routes: Any, buffers: Any, start: int, end: int, route: Any) -> 
 @njit(cache=True, nogil=True)
 def _arc_towards(labels: Any, node: int, hub: int) -> Any:
     """Look a hub up in the label of a node. Requires that it is there."""
-    low, high = labels.starts[node], labels.starts[node + 1] - 1
-    while low < high:
-        middle = (low + high) >> 1
-        if labels.hubs[middle] < hub:
-            low = middle + 1
-        else:
-            high = middle
-    return labels.arcs[low]
+    start, stop = labels.starts[node], labels.starts[node + 1]
+    return labels.arcs[start + np.searchsorted(labels.hubs[start:stop], hub)]
 
 
 @njit(cache=True, nogil=True)

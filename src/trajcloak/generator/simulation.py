@@ -64,15 +64,11 @@ class Positions(NamedTuple):
 
 
 class TiedRoutesError(Exception):
-    """A route that was searched for is not the only fastest one."""
+    """A route that was searched for is not the only fastest one: labels might find another."""
 
 
 class Fleet:
-    """Some of the objects, which one thread moves.
-
-    ``first`` is the number of the first object, and ``users`` how many there are. ``stays``:
-    whether objects stay where their first trip ends.
-    """
+    """Some of the objects, which one thread moves; ``first`` is the number of the first."""
 
     def __init__(self, roads: Roads, seed: int, first: int, users: int, *, stays: bool) -> None:
         self._roads = roads
@@ -83,13 +79,10 @@ class Fleet:
         self._has_reported = False
 
     def report(self, delays: NDArray[np.int8], positions: Positions) -> None:
-        """Fill ``positions``, instant by instant; between two instants is one time step.
+        """Fill ``positions``, instant by instant, from the last of the call before.
 
-        The first instant follows the last of the call before. ``delays``, (edges,), say how often
-        the time for each edge is doubled.
-
-        Raises :class:`TiedRoutesError` if a route that was searched for is not the only fastest
-        one: labels might find another.
+        Between two instants is one time step. ``delays``, (edges,), say how often the time for
+        each edge is doubled.
         """
         offsets = np.empty((2, *positions.x.shape))
         with np.errstate(over="ignore"):
@@ -186,13 +179,7 @@ def build_capacities(network: Network) -> NDArray[np.int64]:
 
 
 def delays_of(counts: Any, capacities: Any) -> NDArray[np.int8]:
-    """Return how often the time for each edge is doubled.
-
-    Examples
-    --------
-    >>> delays_of(np.array([5, 6, 11]), np.array([5, 5, 5]))
-    array([0, 1, 2], dtype=int8)
-    """
+    """Return how often the time for each edge is doubled."""
     delays: NDArray[np.int8] = np.add(counts > capacities, counts > 2 * capacities, dtype=np.int8)
     return delays
 
@@ -304,8 +291,7 @@ def _advance(movers: Any, store: Any, buffers: Any, world: Any, user: int) -> No
 def _plan_trip(movers: Any, store: Any, buffers: Any, world: Any, user: int) -> Any:
     """Choose a destination and write the route there; returns whether one was found.
 
-    Requires room for a route of as many arcs as there are nodes, and that the
-    object's last route has come to its end: it may be overwritten.
+    Requires room for as many arcs as there are nodes. The object's last route may be overwritten.
     """
     roads, routes = world
     room = store.arcs[store.used[0] :]

@@ -30,8 +30,8 @@ def scatter_reports(
 ) -> npt.NDArray[np.uint32]:
     """Write the cells of all reports whose time is exactly an instant of a window.
 
-    Looks at all ``rows``, or at all rows of the log if they are None. Returns (users, stop - start,
-    2) cells, UNKNOWN where a user has no such report.
+    ``rows`` are the rows to look at; None: all. Returns (users, stop - start, 2) cells, UNKNOWN
+    where a user has no such report.
     """
     shape = log.num_users, stop - start, 2
     cells = np.empty(shape, np.uint32)
@@ -100,7 +100,6 @@ def complete_users(
     rows: npt.NDArray[np.int64] | None,
     timeline: Timeline | None,
     start: int,
-    stop: int,
     margin: int,
     done: npt.NDArray[np.bool_],
     cells: npt.NDArray[np.uint32],
@@ -116,14 +115,12 @@ def complete_users(
     lacking = np.flatnonzero(~done)
     number = np.full(log.num_users, _NO_ROW, np.int32)
     number[lacking] = np.arange(len(lacking), dtype=np.int32)
-    bins = stop - start + 2 * margin
-    first = np.full((len(lacking), bins), _NO_ROW, np.int64)
-    last = np.full((len(lacking), bins), _NO_ROW, np.int64)
+    bins = cells.shape[1] + 2 * margin
+    first, last = np.full((2, len(lacking), bins), _NO_ROW, np.int64)
     when = grid.starting_at(start - margin)
     chosen = np.arange(log.num_rows) if rows is None else rows
     _index_reports(log.user, log.time, chosen, number, when, first, last)
-    earlier = np.full(len(lacking), _NO_ROW, np.int64)
-    later = np.full(len(lacking), _NO_ROW, np.int64)
+    earlier, later = np.full((2, len(lacking)), _NO_ROW, np.int64)
     if timeline is not None:
         edges = when[0], when[0] + bins * grid.every
         _find_nearest(log.time, *timeline, lacking, edges, earlier, later)
@@ -136,11 +133,10 @@ def complete_users(
 
 @njit(cache=True, nogil=True)
 def _scatter(user, time, x, y, rows, when, where, begin, end, cells):  # type: ignore[no-untyped-def]
-    """Write the cell of each report whose time is exactly an instant of the window.
+    """Do :func:`scatter_reports` for ``rows[begin:end]``; None is compiled on its own.
 
-    ``rows`` are the rows to look at; None: all, which numba compiles on its own. ``when`` and
-    ``where`` are as ``starting_at`` and ``_find_where`` return them. Rows of other times are
-    skipped (instant -1).
+    ``when`` and ``where`` are as ``starting_at`` and ``_find_where`` return them. Rows of other
+    times are skipped (instant -1).
     """
     origin, every = when
     low_x, low_y, cell, num_cells = where

@@ -136,9 +136,7 @@ class WindowCutter:
             margin = min(-(-max_gap // grid.every), grid.num_instants)
             around = None if rows is None else rows.between(start - margin, stop + margin)
             done = found == stop - start
-            held = complete_users(
-                log, layout, around, self._timeline, start, stop, margin, done, cells
-            )
+            held = complete_users(log, layout, around, self._timeline, start, margin, done, cells)
             found = count_known(cells, threads)
         known = int(found.sum())
         located = Located(reported, known - reported - held, held, num_places - known)
