@@ -3,8 +3,7 @@
 Geisberger, Sanders, Schultes, Delling: *Contraction Hierarchies* (WEA 2008). When
 a node is taken out, a shortcut replaces each fastest way of two arcs through it,
 unless another way is as fast. Afterwards a fastest route between any two nodes
-climbs from less to more important nodes and then descends. scipy offers one search per
-source instead: milliseconds per route, where this takes microseconds.
+climbs from less to more important nodes and then descends.
 
 The entries of heaps are (key, node): among equal keys the lowest node comes first.
 """

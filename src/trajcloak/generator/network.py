@@ -87,12 +87,6 @@ def build_network(
     ``ends``, (edges, 2), are the nodes that each edge connects; loops are dropped. ``lengths``
     count where they are longer than the straight line. ``classes`` and ``is_one_way``, whether an
     edge leads from its first end to its second only, are given for each edge or once for all.
-
-    Examples
-    --------
-    >>> network = build_network([0, 9, 9, 0, 5], [0, 0, 9, 9, 5], [(0, 1), (1, 2), (2, 3), (3, 0)])
-    >>> network.num_nodes, network.num_edges, network.lengths.tolist(), network.left_out
-    (4, 4, [9.0, 9.0, 9.0, 9.0, 9.0, 9.0, 9.0, 9.0], 1)
     """
     x, y = np.asarray(x, np.float64), np.asarray(y, np.float64)
     ends = np.asarray(ends, np.int64).reshape(-1, 2)

@@ -173,8 +173,7 @@ def _classes(path: Path, table: Any) -> Any:
     if "class" not in table.column_names:
         return 0
     expected = f"a whole number from 0 to {NUM_ROAD_CLASSES - 1}"
-    known = np.arange(NUM_ROAD_CLASSES)
-    return _numbers(path, table, "class", expected, lambda values: np.isin(values, known))
+    return _numbers(path, table, "class", expected, lambda v: np.isin(v, range(NUM_ROAD_CLASSES)))
 
 
 def read_brinkhoff_network(nodes: Path, edges: Path) -> Network:

@@ -96,10 +96,8 @@ _HUB_REACH = 40
 def assign_place_kinds(network: Network) -> NDArray[np.int8]:
     """Return the kind of place around each node, as a number of ``KINDS``."""
     density = _local_density(network)
-    ascending = np.sort(density)[::-1]
-    downtown, old_town = (
-        ascending[int(share * density.size)] for share in (_DOWNTOWN_SHARE, _OLD_TOWN_SHARE)
-    )
+    shares = np.array([_DOWNTOWN_SHARE, _OLD_TOWN_SHARE])
+    downtown, old_town = np.sort(density)[::-1][(shares * density.size).astype(int)]
     kinds = np.where(density >= old_town, KINDS.index("old town"), KINDS.index("suburb"))
     kinds[density >= downtown] = KINDS.index("downtown")
     nearest = np.ones(network.num_nodes)
@@ -166,9 +164,9 @@ def draw_requests(
 ) -> NDArray[np.int16]:
     """Decide for each location whether it comes with a request, and with which.
 
-    ``moments`` are the seconds since 1970 of the instants, ``first_instant`` is the number of the
-    first, and ``places``, (instants, users), are the kinds of places where the users are. Returns
-    numbers of ``CHOICES``, or ``NO_REQUEST``, in the shape of ``places``.
+    ``moments`` are the seconds since 1970 of the instants, and ``places``, (instants, users), the
+    kinds of places where the users are. Returns numbers of ``CHOICES``, or ``NO_REQUEST``, in the
+    shape of ``places``.
     """
     requests = np.empty(places.shape, np.int16)
     key, bound = key_of(seed, "requests"), np.uint64(round(share * _CERTAIN))

@@ -1,8 +1,8 @@
 """Fastest routes: read off hub labels, which takes microseconds each, or searched for.
 
-Labels have to be prepared, which takes seconds, so that few routes are found sooner by searching
-for each with Dijkstra's algorithm. Where several routes are the fastest, a search may find another
-one than labels do; it counts such routes, so that the caller can turn to labels.
+Labels have to be prepared, which takes seconds, so few routes are found sooner by searching for
+each. Where several routes are the fastest, a search may find another one than labels do; it counts
+such routes, so that the caller can turn to labels.
 
 Abraham, Delling, Goldberg, Werneck: *Hierarchical Hub Labelings for Shortest
 Paths* (ESA 2012). The label of a node lists every node that a fastest route can
@@ -203,7 +203,7 @@ def build_route_buffers(num_nodes: int) -> RouteBuffers:
 
 @njit(cache=True, nogil=True)
 def search_route(graph: Any, buffers: Any, start: int, end: int, route: Any) -> Any:
-    """Write the arcs of the fastest route between two nodes; returns how many, or ``NO_ROUTE``.
+    """Search as :func:`write_route` says, with Dijkstra's algorithm.
 
     Ensures: ``buffers.ties`` grows by 1 if there is another route as fast. All arcs take time, so
     the ways to a node all come from nodes that were reached before it.

@@ -4,10 +4,9 @@ They start at nodes drawn at random, choose destinations by a wanted length of t
 trip, and take the fastest route, as in Brinkhoff's generator of moving objects
 (GeoInformatica 6(2), 2002); ``docs/generator.md`` says what differs.
 
-What an object does depends on the seed and its number only, unless roads can be
-congested. Nothing depends on how a machine rounds: choices compare whole numbers
-and their square roots, and no product is added to anything in compiled code, where
-a compiler might round once instead of twice.
+Nothing depends on how a machine rounds: choices compare whole numbers and their square
+roots, and no product is added to anything in compiled code, where a compiler might round
+once instead of twice.
 """
 
 from typing import Any, NamedTuple
@@ -225,8 +224,8 @@ def _place(movers: Any, num_classes: int, num_nodes: int) -> None:
 def _report(state: Any, world: Any, run: Any, positions: Any, offsets: Any) -> Any:
     """Report and move the objects of one metric, from object ``first`` on.
 
-    Fills x and y without the offsets from the last node, which are kept apart.
-    Returns the object at which the store might overflow, or the number of objects.
+    Fills x and y without the offsets from the last node. Returns the object at which the store
+    might overflow, or the number of objects.
     """
     movers, store, buffers = state
     roads = world[0]

@@ -79,8 +79,8 @@ def collect_requests(
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[np.int32]]:
     """Find sender, instant and kind of a window's requests, if their sender takes part.
 
-    ``chosen`` are the positions of the window's requests in ``log.requests``. Instants are counted
-    from ``start``; senders are positions in ``user``, the participants.
+    ``chosen`` are the positions of the window's requests. Instants are counted from ``start``;
+    senders are positions in ``user``, the participants.
     """
     position = np.full(log.num_users, _NO_ROW, np.int32)
     position[user] = np.arange(len(user), dtype=np.int32)

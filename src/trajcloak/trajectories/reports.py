@@ -70,11 +70,7 @@ def compare_all_reports(log: ShardedLog, long: int) -> Reports:
 
 
 def compare_reports(log: RequestLog, long: int, threads: int) -> Reports:
-    """Compare the reports of a shard.
-
-    One pass is enough if the rows of each user are in order of time; otherwise the rows
-    are sorted, and compared again.
-    """
+    """Compare the reports of a shard: in one pass if the rows of each user are in order of time."""
     slices = max(1, min(threads, log.num_rows // (ROWS_PER_USER * log.num_users)))
     found = _compare_slices(log, np.empty(0, np.int64), True, long, slices)
     if found is None:
