@@ -276,14 +276,10 @@ def _add_motorways(
     ends = np.concatenate([street_ends, *lanes, ramp_ends])
     counts = sum(map(len, lanes)), len(ramp_ends)
     classes = np.concatenate([street_classes, np.repeat([MOTORWAY, RAMP], counts)])
-    return x, y, _merged(x, y, ends), classes
-
-
-def _merged(x: Any, y: Any, ends: Any) -> Any:
-    """Replace junctions at the same place by the first of them, so that motorways are connected."""
+    # Where several junctions are at one place, the first stands for all: so motorways meet.
     places = np.stack([x, y], axis=1)
     _, earliest, group = np.unique(places, axis=0, return_index=True, return_inverse=True)
-    return earliest[group][ends]
+    return x, y, earliest[group][ends], classes
 
 
 def build_chain(line: tuple[tuple[int, int], ...]) -> Any:

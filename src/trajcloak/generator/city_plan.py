@@ -138,7 +138,6 @@ DISTRICTS = (
     District(4_300, 43_300, 1.90, _STRAIGHT),
     District(22_300, 26_700, 0.70, _QUARTER),
 )
-"""The districts."""
 
 # fmt: off
 MOTORWAYS = {
@@ -195,7 +194,6 @@ HUBS = (
     Hub("Stadium", "leisure", 16_600, 20_600, 700),
     Hub("Ocean Beach", "leisure", 5_900, 24_300, 800),
 )
-"""The hubs."""
 
 
 def build_coast(lines: tuple[Coastline, ...]) -> NDArray[np.int64]:

@@ -393,11 +393,8 @@ def _is_projected(path: Path, crs: str) -> bool:
 
 def _without_twins(ends: Any, lengths: Any, one_way: Any) -> Any:
     """Return the edges to keep: of the directions of a street that leads both ways, one."""
-    low, high = np.sort(ends, axis=1).T
-    order = np.lexsort((np.arange(lengths.size), lengths, high, low, one_way))
-    same = np.ones(lengths.size - 1, bool)
-    for column in (low, high, lengths):
-        same &= column[order][1:] == column[order][:-1]
-    is_twin = np.zeros(lengths.size, bool)
-    is_twin[order[1:]] = same & ~one_way[order[1:]] & ~one_way[order[:-1]]
-    return np.flatnonzero(~is_twin)
+    number_of_length = np.unique(lengths, return_inverse=True)[1]
+    streets = np.column_stack([np.sort(ends, axis=1), number_of_length])
+    both_ways = np.flatnonzero(~one_way)
+    _, first = np.unique(streets[both_ways], axis=0, return_index=True)
+    return np.sort(np.concatenate([np.flatnonzero(one_way), both_ways[first]]))

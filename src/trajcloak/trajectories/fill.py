@@ -11,8 +11,8 @@ from trajcloak.space import find_cell
 from trajcloak.trajectories.grid import TimeGrid
 from trajcloak.trajectories.layout import Layout
 
-UNKNOWN = np.uint32(0xFFFFFFFF)
-"""Marks a cell that is not known."""
+NOWHERE = np.uint32(0xFFFFFFFF)
+"""Cell of a user whose place is not known, who has left a stream, or is not shown."""
 
 _NO_ROW = -1
 
@@ -30,12 +30,12 @@ def scatter_reports(
 ) -> npt.NDArray[np.uint32]:
     """Write the cells of all reports whose time is exactly an instant of a window.
 
-    ``rows`` are the rows to look at; None: all. Returns (users, stop - start, 2) cells, UNKNOWN
+    ``rows`` are the rows to look at; None: all. Returns (users, stop - start, 2) cells, NOWHERE
     where a user has no such report.
     """
     shape = log.num_users, stop - start, 2
     cells = np.empty(shape, np.uint32)
-    run_sliced(lambda a, b: cells[a:b].fill(UNKNOWN), log.num_users, threads)
+    run_sliced(lambda a, b: cells[a:b].fill(NOWHERE), log.num_users, threads)
     when, where = layout.grid.starting_at(start), _find_where(layout)
     run_sliced(
         lambda a, b: _scatter(log.user, log.time, *log.plane, rows, when, where, a, b, cells),
@@ -164,7 +164,7 @@ def _count_known(cells, begin, end, known):  # type: ignore[no-untyped-def]
     for u in range(begin, end):
         count = 0
         for i in range(cells.shape[1]):
-            count += cells[u, i, 0] != UNKNOWN
+            count += cells[u, i, 0] != NOWHERE
         known[u] = count
 
 
@@ -263,7 +263,7 @@ def _complete(  # type: ignore[no-untyped-def]
         for b in range(margin + length):
             i = b - margin
             moment = origin + b * every
-            if i >= 0 and cells[lacking[u], i, 0] == UNKNOWN:
+            if i >= 0 and cells[lacking[u], i, 0] == NOWHERE:
                 following = after[b]
                 px = np.nan
                 py = np.nan

@@ -21,9 +21,6 @@ from trajcloak.trajectories.ingest import Located
 from trajcloak.trajectories.layout import Layout
 
 CELLS_PER_THREAD = 1 << 16
-NOWHERE = np.uint32(2**32 - 1)
-"""Cell of a user of a stream who has left, or is not shown."""
-
 MAX_TICKS = 2**63 - 1
 
 
