@@ -269,8 +269,8 @@ def _list_refusals(
     """
     refusals = Refusals(log.facts.refusals)
     try:
-        checked = check_log(log, asked, refusals)
-        if checked.reports is None:
+        _, _, found = check_log(log, asked, refusals)
+        if found is None:
             check_rows(log, asked, reports, refusals)
     except (InputError, OptionError):
         # The error repeats a refusal that is noted already; if there is none, it is a new one.

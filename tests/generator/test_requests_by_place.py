@@ -24,8 +24,7 @@ MORNING, NOON, EVENING = 8 * 3600, 11 * 3600, 22 * 3600
 
 def _categories(kind, moment, *, users=3000, share=1.0):
     places = np.full((1, users), KINDS.index(kind), np.int8)
-    requests = np.empty((1, users), np.int16)
-    draw_requests(5, share, np.array([moment]), (0, 0), places, requests)
+    requests = draw_requests(5, share, np.array([moment]), 0, places, 1)
     return Counter(CHOICES[request][0] for request in requests[0] if request != NO_REQUEST)
 
 
@@ -82,14 +81,12 @@ def test_tables_name_known_kinds_and_categories():
     assert len(set(CHOICES)) == len(CHOICES)
 
 
-def test_blocks_and_slices_can_be_cut_anywhere():
+def test_neither_blocks_nor_threads_show():
     places = np.random.default_rng(4).integers(0, len(KINDS), (6, 50)).astype(np.int8)
     moments = NOON + 3000 * np.arange(6)
-    whole = np.empty((6, 50), np.int16)
-    draw_requests(5, 0.5, moments, (0, 0), places, whole)
-    part = np.empty((2, 20), np.int16)
-    draw_requests(5, 0.5, moments[3:5], (3, 10), places[3:5, 10:30], part)
-    assert (part == whole[3:5, 10:30]).all()
+    whole = draw_requests(5, 0.5, moments, 0, places, 1)
+    part = draw_requests(5, 0.5, moments[3:5], 3, places[3:5], 4)
+    assert (part == whole[3:5]).all()
 
 
 def test_null_in_both_columns_without_a_request():

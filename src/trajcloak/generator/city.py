@@ -63,14 +63,6 @@ class JunctionRaster(NamedTuple):
     order: NDArray[np.int64]  # (junctions,): the junctions, cell by cell.
 
 
-class Streets(NamedTuple):
-    """Junctions and the streets between them."""
-
-    raster: JunctionRaster
-    ends: NDArray[np.int64]  # (streets, 2): junctions.
-    classes: NDArray[np.int8]  # (streets,)
-
-
 class _Grid(NamedTuple):
     """The junctions of a district: row, column and place."""
 
@@ -80,10 +72,11 @@ class _Grid(NamedTuple):
     y: NDArray[np.int64]
 
 
-def build_streets(coast: NDArray[np.int64], unit: float) -> Streets:
+def build_streets(coast: NDArray[np.int64], unit: float) -> tuple[JunctionRaster, Any, Any]:
     """Lay streets over the land, except hills.
 
-    ``unit`` is the distance between streets in a district of spacing 1, in decimetres.
+    ``unit`` is the distance between streets in a district of spacing 1, in decimetres. Returns the
+    junctions, those at the ends of each street, (streets, 2), and the streets' classes.
     """
     grids = _build_grids(coast, unit)
     sizes = [grid.x.size for grid in grids]
@@ -91,22 +84,25 @@ def build_streets(coast: NDArray[np.int64], unit: float) -> Streets:
     x, y = (np.concatenate([getattr(grid, name) for grid in grids]) for name in "xy")
     raster = build_raster(x, y, unit)
     pieces = [_connect(grid, number) for number, grid in enumerate(grids)]
-    ends = [ends + first for first, (ends, _) in zip(firsts, pieces, strict=True)]
-    classes = [classes for _, classes in pieces]
+    # Where districts meet, junctions are connected to the nearest one of another, if it is near.
     reach = np.array([district.spacing for district in DISTRICTS]) * unit * BLOCK_SHAPE
     district = np.repeat(np.arange(len(grids)), sizes)
-    seams = _connect_districts(raster, district, reach.astype(np.int64))
-    ends.append(seams)
-    classes.append(np.full(len(seams), COLLECTOR, np.int8))
-    return Streets(raster, np.concatenate(ends), np.concatenate(classes))
+    others = nearest_junction(raster, x, y, reach.astype(np.int64)[district], district)
+    seams = np.stack([np.arange(others.size), others], axis=1)[others >= 0]
+    seams = np.unique(np.sort(seams, axis=1), axis=0)
+    inner = [ends + first for first, (ends, _) in zip(firsts, pieces, strict=True)]
+    ends = np.concatenate([*inner, seams])
+    seam_classes = np.full(len(seams), COLLECTOR, np.int8)
+    classes = np.concatenate([*(classes for _, classes in pieces), seam_classes])
+    is_dry = ~crosses_water(x, y, ends, coast)
+    return raster, ends[is_dry], classes[is_dry]
 
 
 def _build_grids(coast: NDArray[np.int64], unit: float) -> list[_Grid]:
     """Lay the grid of each district."""
-    radii = _radii()
     return [
-        _build_grid(number, district, radii[number], unit, coast)
-        for number, district in enumerate(DISTRICTS)
+        _build_grid(number, district, radius, unit, coast)
+        for number, (district, radius) in enumerate(zip(DISTRICTS, _radii(), strict=True))
     ]
 
 
@@ -205,15 +201,6 @@ def _connect(grid: _Grid, number: int) -> tuple[NDArray[np.int64], NDArray[np.in
     return np.concatenate(ends), np.concatenate(classes)
 
 
-def _connect_districts(
-    raster: JunctionRaster, district: NDArray[np.int64], reach: NDArray[np.int64]
-) -> Any:
-    """Connect junctions to the nearest one of another district, if it is near; each pair once."""
-    others = nearest_junction(raster, raster.x, raster.y, reach[district], district)
-    seams = np.stack([np.arange(others.size), others], axis=1)[others >= 0]
-    return np.unique(np.sort(seams, axis=1), axis=0)
-
-
 def build_raster(x: NDArray[np.int64], y: NDArray[np.int64], unit: float) -> JunctionRaster:
     """Sort junctions into cells about two streets wide."""
     cell = max(1, int(2 * unit))
@@ -227,8 +214,8 @@ def build_raster(x: NDArray[np.int64], y: NDArray[np.int64], unit: float) -> Jun
 def nearest_junction(raster: Any, x: Any, y: Any, reach: Any, avoided: Any) -> Any:
     """Find for each point the nearest junction within ``reach``, or -1.
 
-    Where ``avoided`` is not empty, points are junctions themselves, and a junction does not count
-    if ``avoided`` is the same for both.
+    Where ``avoided`` is not empty, points are junctions, too, and those with the same ``avoided``
+    do not count.
     """
     found = np.full(x.size, -1, np.int64)
     for point in range(x.size):
@@ -253,12 +240,6 @@ def build_city(junctions: int = JUNCTIONS) -> Network:
     """Build the city with about as many junctions as asked for; it is always the same one.
 
     Streets never cross water; motorways do, on bridges.
-
-    Examples
-    --------
-    >>> network = build_city(3_000)
-    >>> abs(network.num_nodes - 3_000) < 300
-    True
     """
     coast = build_coast(COASTS)
     chains = [build_chain(points) for points in MOTORWAYS.values()]
@@ -266,18 +247,18 @@ def build_city(junctions: int = JUNCTIONS) -> Network:
     # The number of junctions falls with the square of the distance between streets.
     first_size = sum(grid.x.size for grid in _build_grids(coast, _FIRST_UNIT))
     unit = _FIRST_UNIT * float(np.sqrt(first_size / wanted))
-    streets = build_streets(coast, unit)
-    dry = ~crosses_water(streets.raster.x, streets.raster.y, streets.ends, coast)
-    streets = streets._replace(ends=streets.ends[dry], classes=streets.classes[dry])
-    x, y, ends, classes = _add_motorways(streets, chains, coast)
+    x, y, ends, classes = _add_motorways(*build_streets(coast, unit), chains, coast)
     return build_network(x / 10, y / 10, ends, classes=classes, hubs=HUBS)
 
 
 def _add_motorways(
-    streets: Streets, chains: list[NDArray[np.int64]], coast: NDArray[np.int64]
+    raster: JunctionRaster,
+    street_ends: Any,
+    street_classes: Any,
+    chains: list[NDArray[np.int64]],
+    coast: NDArray[np.int64],
 ) -> tuple[Any, Any, Any, Any]:
     """Add motorways, with exits that stay on land, and with junctions where two meet."""
-    raster = streets.raster
     x, y = (
         np.concatenate([junctions, *(chain[:, axis] for chain in chains)])
         for axis, junctions in enumerate((raster.x, raster.y))
@@ -292,23 +273,13 @@ def _add_motorways(
         first += len(chain)
     ramp_ends = np.concatenate(ramps)
     ramp_ends = ramp_ends[~crosses_water(x, y, ramp_ends, coast)]
-    lane_ends = np.concatenate(lanes)
-    ends = np.concatenate([streets.ends, lane_ends, ramp_ends])
-    classes = np.concatenate(
-        [
-            streets.classes,
-            np.full(len(lane_ends), MOTORWAY, np.int8),
-            np.full(len(ramp_ends), RAMP, np.int8),
-        ]
-    )
-    return x, y, _merged(x, y, ends), classes
-
-
-def _merged(x: Any, y: Any, ends: Any) -> Any:
-    """Replace junctions at the same place by the first of them, so that motorways are connected."""
+    ends = np.concatenate([street_ends, *lanes, ramp_ends])
+    counts = sum(map(len, lanes)), len(ramp_ends)
+    classes = np.concatenate([street_classes, np.repeat([MOTORWAY, RAMP], counts)])
+    # Where several junctions are at one place, the first stands for all: so motorways meet.
     places = np.stack([x, y], axis=1)
     _, earliest, group = np.unique(places, axis=0, return_index=True, return_inverse=True)
-    return earliest[group][ends]
+    return x, y, earliest[group][ends], classes
 
 
 def build_chain(line: tuple[tuple[int, int], ...]) -> Any:

@@ -27,10 +27,10 @@ _ROUGHNESS = 0.14
 
 
 class Coastline(NamedTuple):
-    """A coast: corners in order, and how many of its last sides are edges of the map."""
+    """A coast: points along the shore, and the corners of the map that close it."""
 
-    corners: tuple[tuple[int, int], ...]
-    map_sides: int
+    shore: tuple[tuple[int, int], ...]
+    map_corners: tuple[tuple[int, int], ...] = ()
 
 
 class District(NamedTuple):
@@ -63,9 +63,9 @@ COASTS = (
             (22_500, 6_900), (24_600, 5_000), (27_000, 5_600), (28_100, 8_500),
             (26_900, 12_000), (28_300, 16_000), (27_200, 20_000), (26_300, 24_000),
             (28_100, 28_000), (27_000, 32_000), (29_100, 36_000), (28_300, 40_000),
-            (30_000, 45_000), (45_000, 45_000), (45_000, 0),
+            (30_000, 45_000),
         ),
-        map_sides=3,
+        map_corners=((45_000, 45_000), (45_000, 0)),
     ),
     Coastline(
         (
@@ -73,14 +73,12 @@ COASTS = (
             (10_500, 34_300), (13_000, 35_900), (14_500, 38_500), (16_800, 41_000),
             (16_200, 45_000),
         ),
-        map_sides=1,
     ),
     Coastline(
         (
             (21_100, 26_300), (22_200, 25_400), (23_400, 26_000), (23_500, 27_300),
-            (22_300, 28_000), (21_300, 27_400),
+            (22_300, 28_000), (21_300, 27_400), (21_100, 26_300),
         ),
-        map_sides=0,
     ),
 )
 # fmt: on
@@ -140,7 +138,6 @@ DISTRICTS = (
     District(4_300, 43_300, 1.90, _STRAIGHT),
     District(22_300, 26_700, 0.70, _QUARTER),
 )
-"""The districts."""
 
 # fmt: off
 MOTORWAYS = {
@@ -197,7 +194,6 @@ HUBS = (
     Hub("Stadium", "leisure", 16_600, 20_600, 700),
     Hub("Ocean Beach", "leisure", 5_900, 24_300, 800),
 )
-"""The hubs."""
 
 
 def build_coast(lines: tuple[Coastline, ...]) -> NDArray[np.int64]:
@@ -206,26 +202,19 @@ def build_coast(lines: tuple[Coastline, ...]) -> NDArray[np.int64]:
 
 
 def _sides(line: Coastline, number: int) -> NDArray[np.int64]:
-    """Move the middle of each side by a random share of its length, several times over.
-
-    The sides that are edges of the map stay as they are.
-    """
-    corners = np.array(line.corners, np.float64) * 10
-    rough, straight = np.split(corners, [len(corners) - max(0, line.map_sides - 1)])
-    if not line.map_sides:
-        rough = np.concatenate([rough, rough[:1]])
+    """Move the middle of each side of the shore by a random share of its length, several times."""
+    shore = np.array(line.shore, np.float64) * 10
     key = key_of(number, "coast")
     for level in range(_ROUNDS):
-        steps = np.diff(rough, axis=0)
+        steps = np.diff(shore, axis=0)
         counters = np.arange(len(steps), dtype=np.uint64) + np.uint64(level << 16)
         drawn = (scramble(key + GAMMA * counters) >> np.uint64(43)).astype(np.float64)
         shift = (drawn / (1 << 20) - 1) * _ROUGHNESS
-        middles = rough[:-1] + steps / 2 + shift[:, None] * (steps[:, ::-1] * (-1, 1))
-        rough = np.insert(rough, np.arange(1, len(rough)), middles, axis=0)
-    if line.map_sides:
-        rough = np.concatenate([rough, straight, rough[:1]])
-    points = np.rint(rough).astype(np.int64)
-    return np.concatenate([points[:-1], points[1:]], axis=1)
+        middles = shore[:-1] + steps / 2 + shift[:, None] * (steps[:, ::-1] * (-1, 1))
+        shore = np.insert(shore, np.arange(1, len(shore)), middles, axis=0)
+    corners = np.array(line.map_corners, np.float64).reshape(-1, 2) * 10
+    points = np.rint(np.concatenate([shore, corners])).astype(np.int64)
+    return np.concatenate([points, np.roll(points, -1, axis=0)], axis=1)
 
 
 @njit(cache=True, nogil=True)

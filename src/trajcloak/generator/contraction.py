@@ -3,8 +3,7 @@
 Geisberger, Sanders, Schultes, Delling: *Contraction Hierarchies* (WEA 2008). When
 a node is taken out, a shortcut replaces each fastest way of two arcs through it,
 unless another way is as fast. Afterwards a fastest route between any two nodes
-climbs from less to more important nodes and then descends. scipy offers one search per
-source instead: milliseconds per route, where this takes microseconds.
+climbs from less to more important nodes and then descends.
 
 The entries of heaps are (key, node): among equal keys the lowest node comes first.
 """
@@ -130,15 +129,8 @@ def _build_pool(starts: Any, heads: Any, times: Any) -> Any:
     """Put the arcs of the graph into lists: no loops, of parallel arcs the fastest."""
     num_nodes = starts.size - 1
     room = 2 * heads.size + 16
-    pool = _Pool(
-        np.empty(room, np.int32),
-        np.empty(room, np.int32),
-        np.empty(room, np.int64),
-        np.empty(room, np.int32),
-        np.empty(room, np.int32),
-        np.empty(room, np.int32),
-        np.empty(room, np.int32),
-    )
+    none = np.empty(0, np.int32)
+    pool = _grow(_Pool(none, none, np.empty(0, np.int64), none, none, none, none), room)
     lists = _Lists(
         np.full(num_nodes, NONE, np.int32),
         np.full(num_nodes, NONE, np.int32),
@@ -213,7 +205,8 @@ def _bypass(pool: Any, lists: Any, search: Any, node: int, limit: int, is_final:
             target = pool.heads[out]
             time = pool.times[into] + pool.times[out]
             # Without another way that is as fast, the way over the node needs a shortcut.
-            if target != source and not _is_reached(search, target, time):
+            is_reached = search.seen[target] == search.number[0] and search.times[target] <= time
+            if target != source and not is_reached:
                 added += 1
                 if is_final:
                     _add(pool, lists, (source, target), time, (into, out))
@@ -268,12 +261,6 @@ def _mark_targets(pool: Any, lists: Any, search: Any, into: int) -> Any:
             number += 1
         out = pool.next_out[out]
     return pool.times[into] + farthest, number
-
-
-@njit(cache=True, nogil=True)
-def _is_reached(search: Any, target: int, time: int) -> Any:
-    """Whether the last search found a way to a node that takes at most a time."""
-    return search.seen[target] == search.number[0] and search.times[target] <= time
 
 
 @njit(cache=True, nogil=True)

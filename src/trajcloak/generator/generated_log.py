@@ -25,13 +25,13 @@ from trajcloak.generator.requests_by_place import (
 from trajcloak.generator.roads import MOST_CLASSES, SPEED_DIVISORS, build_roads
 from trajcloak.generator.simulation import Simulation, TiedRoutesError
 from trajcloak.kernels.splitmix import GAMMA, key_of, scramble
-from trajcloak.kernels.threads import default_threads, run_sliced
+from trajcloak.kernels.threads import default_threads
 from trajcloak.log.write import ROWS_PER_GROUP, check_log_path, log_writer
 from trajcloak.options import check_choice, check_number, check_setting
 from trajcloak.progress import Heard, Progress, listening
 
-FIRST_MOMENT = np.datetime64("2024-05-06T08:00:00", "s")
-"""The moment of the first instant: a Monday morning."""
+FIRST_MOMENT = int(np.datetime64("2024-05-06T08:00:00", "s").astype(np.int64))
+"""The moment of the first instant, a Monday morning, in seconds since 1970."""
 
 ON_ARRIVAL = ("continue", "stay")
 """What objects can do at the end of a trip."""
@@ -205,15 +205,7 @@ def generate_log(
     (200, 50, 4)
     """
     options = GeneratorOptions(
-        users=users,
-        length=length,
-        seed=seed,
-        request_share=request_share,
-        every_seconds=every_seconds,
-        junctions=junctions,
-        speed=speed,
-        classes=classes,
-        on_arrival=on_arrival,
+        users, length, seed, request_share, every_seconds, junctions, speed, classes, on_arrival
     )
     paths = [Path(path)] if request_log is None else [Path(path), Path(request_log)]
     for file in paths:
@@ -272,10 +264,7 @@ def _write_log(
     ids: Any,
     progress: Progress,
 ) -> int:
-    """Generate and write blocks of whole instants; returns how many requests were sent.
-
-    ``paths`` are the log, and the request log, if there is to be one.
-    """
+    """Generate and write blocks of whole instants; returns how many requests were sent."""
     keys = [("user_id", ids.type), ("time", pa.timestamp("s"))]
     place = [("x", pa.float64()), ("y", pa.float64())]
     attributes = [(name, pa.string()) for name in REQUEST_COLUMNS]
@@ -291,11 +280,16 @@ def _write_log(
             append_requests = stack.enter_context(log_writer(paths[1], request_schema))
         for start in range(0, options.length, instants_per_block):
             stop = min(start + instants_per_block, options.length)
-            moments = (FIRST_MOMENT + np.arange(start, stop) * options.every_seconds).astype(
-                np.int64
-            )
+            moments = FIRST_MOMENT + np.arange(start, stop) * options.every_seconds
             positions = simulation.report(stop - start)
-            requests = _draw_block(options, start, moments, positions.place)
+            requests = draw_requests(
+                options.seed,
+                options.request_share,
+                moments,
+                start,
+                positions.place,
+                default_threads(),
+            ).ravel()
             requests_sent += int(np.count_nonzero(requests != NO_REQUEST))
             columns = [
                 pa.chunked_array(ids.chunks * (stop - start)),
@@ -326,24 +320,6 @@ def _draw_times(
     time = moments[instant] + (drawn % np.uint64(options.every_seconds)).astype(np.int64)
     order = np.argsort(time, kind="stable")
     return user[order], time[order], requests[sent[order]]
-
-
-def _draw_block(options: GeneratorOptions, first_instant: int, moments: Any, places: Any) -> Any:
-    """Return the request of each row of a block, each thread a slice of the users."""
-    requests = np.empty(places.shape, np.int16)
-
-    def draw(start: int, stop: int) -> None:
-        draw_requests(
-            options.seed,
-            options.request_share,
-            moments,
-            (first_instant, start),
-            places[:, start:stop],
-            requests[:, start:stop],
-        )
-
-    run_sliced(draw, options.users, default_threads())
-    return requests.ravel()
 
 
 def user_ids(seed: int, users: int) -> NDArray[np.int64]:

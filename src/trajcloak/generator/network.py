@@ -87,16 +87,12 @@ def build_network(
     ``ends``, (edges, 2), are the nodes that each edge connects; loops are dropped. ``lengths``
     count where they are longer than the straight line. ``classes`` and ``is_one_way``, whether an
     edge leads from its first end to its second only, are given for each edge or once for all.
-
-    Examples
-    --------
-    >>> network = build_network([0, 9, 9, 0, 5], [0, 0, 9, 9, 5], [(0, 1), (1, 2), (2, 3), (3, 0)])
-    >>> network.num_nodes, network.num_edges, network.lengths.tolist(), network.left_out
-    (4, 4, [9.0, 9.0, 9.0, 9.0, 9.0, 9.0, 9.0, 9.0], 1)
     """
     x, y = np.asarray(x, np.float64), np.asarray(y, np.float64)
     ends = np.asarray(ends, np.int64).reshape(-1, 2)
-    straight = straight_lengths(x, y, ends)
+    dx, dy = (axis[ends[:, 0]] - axis[ends[:, 1]] for axis in (x, y))
+    # Not hypot: its last bit depends on the machine's library.
+    straight = np.sqrt(dx * dx + dy * dy)
     lengths = straight if lengths is None else np.maximum(np.asarray(lengths, float), straight)
     classes = np.broadcast_to(np.asarray(classes, np.int8), lengths.shape)
     both_ways = np.flatnonzero(~np.broadcast_to(np.asarray(is_one_way, bool), lengths.shape))
@@ -113,26 +109,19 @@ def build_network(
             f"the largest connected part of the network has {nodes.size} of its {x.size} nodes; "
             f"expected at least {_FEWEST_NODES}; check that the edges name the nodes they connect"
         )
+    tails, heads = (np.searchsorted(nodes, ids[kept]).astype(np.int32) for ids in (tails, heads))
     return Network(
         x=x[nodes],
         y=y[nodes],
-        starts=_starts(np.searchsorted(nodes, tails[kept]), nodes.size),
-        tails=np.searchsorted(nodes, tails[kept]).astype(np.int32),
-        heads=np.searchsorted(nodes, heads[kept]).astype(np.int32),
+        starts=_starts(tails, nodes.size),
+        tails=tails,
+        heads=heads,
         lengths=lengths[edges[kept]],
         classes=classes[edges[kept]],
         edges=np.unique(edges[kept], return_inverse=True)[1].astype(np.int32),
         hubs=hubs,
         left_out=x.size - nodes.size,
     )
-
-
-def straight_lengths(x: Any, y: Any, ends: Any) -> NDArray[np.float64]:
-    """Return the straight distance between the ends of each edge."""
-    dx, dy = (axis[ends[:, 0]] - axis[ends[:, 1]] for axis in (x, y))
-    # Not hypot: its last bit depends on the machine's library.
-    distances: NDArray[np.float64] = np.sqrt(dx * dx + dy * dy)
-    return distances
 
 
 def _starts(tails: Any, num_nodes: int) -> NDArray[np.int64]:

@@ -3,7 +3,7 @@
 import os
 import re
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyproj
+from numpy.typing import NDArray
 
 from trajcloak.errors import InputError
 from trajcloak.generator.city import build_city
@@ -39,11 +40,6 @@ PLANAR_COLUMNS = (("x_m", "y_m"), ("x", "y"))
 
 DEGREE_COLUMNS = ("lon", "lat")
 """Names of degrees, which are projected if the file has no planar coordinates."""
-
-_NODE = struct.Struct(">qii")
-_ENDS = struct.Struct(">qq")
-_EDGE = struct.Struct(">qi")
-
 
 HIGHWAY_CLASSES = {
     "motorway": 0,
@@ -177,8 +173,7 @@ def _classes(path: Path, table: Any) -> Any:
     if "class" not in table.column_names:
         return 0
     expected = f"a whole number from 0 to {NUM_ROAD_CLASSES - 1}"
-    known = np.arange(NUM_ROAD_CLASSES)
-    return _numbers(path, table, "class", expected, lambda values: np.isin(values, known))
+    return _numbers(path, table, "class", expected, lambda v: np.isin(v, range(NUM_ROAD_CLASSES)))
 
 
 def read_brinkhoff_network(nodes: Path, edges: Path) -> Network:
@@ -192,8 +187,8 @@ def read_brinkhoff_network(nodes: Path, edges: Path) -> Network:
     Coordinates are taken as they are, every edge leads both ways, and its length is
     the straight distance between its ends.
     """
-    ids, x, y = _record_columns(nodes, _node_records(nodes, _read_bytes(nodes)))
-    first, second, classes = _record_columns(edges, _edge_records(edges, _read_bytes(edges)))
+    ids, x, y = _read_records(nodes, struct.Struct(">"), struct.Struct(">qii"))
+    first, second, _, classes = _read_records(edges, struct.Struct(">qq"), struct.Struct(">qi"))
     bad = np.flatnonzero((classes < 0) | (classes >= NUM_ROAD_CLASSES))
     if bad.size:
         raise InputError(
@@ -209,56 +204,32 @@ def read_brinkhoff_network(nodes: Path, edges: Path) -> Network:
     return build_network(x, y, ends, classes=classes)
 
 
-def _read_bytes(path: Path) -> bytes:
+def _read_records(path: Path, head: struct.Struct, tail: struct.Struct) -> NDArray[np.int64]:
+    """Read the columns of records of which each has numbers before and after its name."""
     try:
-        return path.read_bytes()
+        content = path.read_bytes()
     except OSError as error:
         raise InputError(
             f"{path}: {error.strerror}; expected a .node and an .edge file of one name side by "
             f"side; check --network"
         ) from error
-
-
-def _record_columns(path: Path, records: Iterator[tuple[int, ...]]) -> Any:
-    """Turn records of three numbers into columns."""
-    rows = np.array(list(records), np.int64).reshape(-1, 3)
-    if not rows.size:
-        raise InputError(f"{path}: the file is empty; expected at least one record")
-    return rows.T
-
-
-def _node_records(path: Path, content: bytes) -> Iterator[tuple[int, ...]]:
-    """Yield id, x and y of each node."""
-    place, number = 0, 0
-    while place < len(content):
-        number += 1
-        place += 1 + content[place]
-        yield _unpack(_NODE, path, content, place, number)
-        place += _NODE.size
-
-
-def _edge_records(path: Path, content: bytes) -> Iterator[tuple[int, ...]]:
-    """Yield the ids of the ends and the class of each edge."""
-    place, number = 0, 0
-    while place < len(content):
-        number += 1
-        ends = _unpack(_ENDS, path, content, place, number)
-        place += _ENDS.size
-        place += 1 + (content[place] if place < len(content) else 0)
-        _, road_class = _unpack(_EDGE, path, content, place, number)
-        place += _EDGE.size
-        yield *ends, road_class
-
-
-def _unpack(
-    form: struct.Struct, path: Path, content: bytes, place: int, number: int
-) -> tuple[int, ...]:
-    if place + form.size > len(content):
+    records = []
+    place = 0
+    try:
+        while place < len(content):
+            before = head.unpack_from(content, place)
+            name = place + head.size
+            after = name + 1 + content[name]
+            records.append(before + tail.unpack_from(content, after))
+            place = after + tail.size
+    except (struct.error, IndexError) as error:
         raise InputError(
-            f"{path}: record {number} is cut short at byte {len(content)}; expected whole "
-            f"records as of Brinkhoff's generator; fetch the file again"
-        )
-    return form.unpack_from(content, place)
+            f"{path}: record {len(records) + 1} is cut short at byte {len(content)}; expected "
+            f"whole records as of Brinkhoff's generator; fetch the file again"
+        ) from error
+    if not records:
+        raise InputError(f"{path}: the file is empty; expected at least one record")
+    return np.array(records, np.int64).T
 
 
 class _Item(NamedTuple):
@@ -277,24 +248,15 @@ class _GraphmlFile(XmlFile):
         super().__init__(file)
         self.crs = ""
         self.is_directed = True
-        self.nodes: list[tuple[str, float, float]] = []
-        self.edges: list[tuple[str, str, float, int, bool]] = []
-        self.node_lines: list[int] = []
-        self.edge_lines: list[int] = []
+        # Id, x, y, line.
+        self.nodes: list[tuple[str, float, float, int]] = []
+        # The ids of both ends, length, class, whether it is one-way, line.
+        self.edges: list[tuple[str, str, float, int, bool, int]] = []
         self._names: dict[str, str] = {}
         self._item: _Item | None = None
         self._key = ""
         self._text: list[str] = []
         self.parser.CharacterDataHandler = self._text.append
-
-    def read(self) -> None:
-        """Read the whole file."""
-        try:
-            with self.file.open("rb") as stream:
-                for _ in self.feed(iter(partial(stream.read, CHUNK_BYTES), b"")):
-                    pass
-        except OSError as error:
-            raise InputError(f"{self.file}: {error.strerror}; check --network") from error
 
     def start(self, name: str, attributes: dict[str, str], depth: int) -> None:
         tag = name.rpartition(" ")[2]
@@ -323,8 +285,7 @@ class _GraphmlFile(XmlFile):
 
     def _add_node(self, item: _Item) -> None:
         x, y = (self._number(item, name) for name in ("x", "y"))
-        self.nodes.append((self._attribute(item, "id"), x, y))
-        self.node_lines.append(item.line)
+        self.nodes.append((self._attribute(item, "id"), x, y, item.line))
 
     def _add_edge(self, item: _Item) -> None:
         source, target = (self._attribute(item, name) for name in ("source", "target"))
@@ -335,8 +296,7 @@ class _GraphmlFile(XmlFile):
             )
         one_way = item.data.get("oneway", str(self.is_directed)).lower() in ("true", "yes", "1")
         road_class = _road_class(item.data.get("highway", ""))
-        self.edges.append((source, target, length, road_class, one_way))
-        self.edge_lines.append(item.line)
+        self.edges.append((source, target, length, road_class, one_way, item.line))
 
     def _attribute(self, item: _Item, name: str) -> str:
         if name not in item.attributes:
@@ -371,19 +331,24 @@ def read_graphml(path: Path, crs: str | None = None) -> Network:
     ``oneway`` false; it becomes one edge.
     """
     reader = _GraphmlFile(path)
-    reader.read()
+    try:
+        with path.open("rb") as stream:
+            for _ in reader.feed(iter(partial(stream.read, CHUNK_BYTES), b"")):
+                pass
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}; check --network") from error
     if not reader.nodes or not reader.edges:
         raise InputError(
             f"{path}: {len(reader.nodes)} nodes and {len(reader.edges)} edges; expected at least "
             f"one of each; save the graph again"
         )
-    ids, x, y = (np.array(column) for column in zip(*reader.nodes, strict=True))
-    sources, targets, lengths, classes, one_way = (
+    ids, x, y, node_lines = (np.array(column) for column in zip(*reader.nodes, strict=True))
+    sources, targets, lengths, classes, one_way, edge_lines = (
         np.array(column) for column in zip(*reader.edges, strict=True)
     )
     node_place, edge_place = (
         lambda number, lines=lines: f"{path}: line {lines[number]}"
-        for lines in (reader.node_lines, reader.edge_lines)
+        for lines in (node_lines, edge_lines)
     )
     if not _is_projected(path, reader.crs):
         x, y = project_nodes(x, y, crs, place=node_place)
@@ -428,11 +393,8 @@ def _is_projected(path: Path, crs: str) -> bool:
 
 def _without_twins(ends: Any, lengths: Any, one_way: Any) -> Any:
     """Return the edges to keep: of the directions of a street that leads both ways, one."""
-    low, high = np.sort(ends, axis=1).T
-    order = np.lexsort((np.arange(lengths.size), lengths, high, low, one_way))
-    same = np.ones(lengths.size - 1, bool)
-    for column in (low, high, lengths):
-        same &= column[order][1:] == column[order][:-1]
-    is_twin = np.zeros(lengths.size, bool)
-    is_twin[order[1:]] = same & ~one_way[order[1:]] & ~one_way[order[:-1]]
-    return np.flatnonzero(~is_twin)
+    number_of_length = np.unique(lengths, return_inverse=True)[1]
+    streets = np.column_stack([np.sort(ends, axis=1), number_of_length])
+    both_ways = np.flatnonzero(~one_way)
+    _, first = np.unique(streets[both_ways], axis=0, return_index=True)
+    return np.sort(np.concatenate([np.flatnonzero(one_way), both_ways[first]]))

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from trajcloak.generator.network import Hub, Network
 from trajcloak.kernels.splitmix import GAMMA, below, key_of, scramble
+from trajcloak.kernels.threads import run_sliced
 
 REQUEST_COLUMNS = ("category", "detail")
 """The request attributes of a generated log."""
@@ -95,10 +96,8 @@ _HUB_REACH = 40
 def assign_place_kinds(network: Network) -> NDArray[np.int8]:
     """Return the kind of place around each node, as a number of ``KINDS``."""
     density = _local_density(network)
-    ascending = np.sort(density)[::-1]
-    downtown, old_town = (
-        ascending[int(share * density.size)] for share in (_DOWNTOWN_SHARE, _OLD_TOWN_SHARE)
-    )
+    shares = np.array([_DOWNTOWN_SHARE, _OLD_TOWN_SHARE])
+    downtown, old_town = np.sort(density)[::-1][(shares * density.size).astype(int)]
     kinds = np.where(density >= old_town, KINDS.index("old town"), KINDS.index("suburb"))
     kinds[density >= downtown] = KINDS.index("downtown")
     nearest = np.ones(network.num_nodes)
@@ -139,17 +138,11 @@ def _draw_hubs(network: Network) -> list[Hub]:
 @cache
 def _running_weights() -> NDArray[np.int64]:
     """Return the running sums of the choices' weights: (hours, kinds of places, choices)."""
-    weights = np.array(
-        [
-            [
-                [_weight(kind, category, detail, hour) for category, detail in CHOICES]
-                for kind in KINDS
-            ]
-            for hour in range(_HOURS)
-        ],
-        dtype=np.int64,
-    )
-    return np.cumsum(weights, axis=2)
+    weights = [
+        [[_weight(kind, *choice, hour) for choice in CHOICES] for kind in KINDS]
+        for hour in range(_HOURS)
+    ]
+    return np.cumsum(np.array(weights, np.int64), axis=2)
 
 
 def _weight(kind: str, category: str, detail: str, hour: int) -> int:
@@ -165,33 +158,33 @@ def draw_requests(
     seed: int,
     share: float,
     moments: NDArray[np.int64],
-    first: tuple[int, int],
-    places: Any,
-    requests: Any,
-) -> None:
+    first_instant: int,
+    places: NDArray[np.int8],
+    threads: int,
+) -> NDArray[np.int16]:
     """Decide for each location whether it comes with a request, and with which.
 
-    ``moments`` are the seconds since 1970 of the instants; ``first`` the numbers of the first
-    instant and of the first user; ``places``, (instants, users), the kinds of places where the
-    users are. Fills ``requests``, (instants, users), with numbers of ``CHOICES``, or
-    ``NO_REQUEST``.
+    ``moments`` are the seconds since 1970 of the instants, and ``places``, (instants, users), the
+    kinds of places where the users are. Returns numbers of ``CHOICES``, or ``NO_REQUEST``, in the
+    shape of ``places``.
     """
+    requests = np.empty(places.shape, np.int16)
+    key, bound = key_of(seed, "requests"), np.uint64(round(share * _CERTAIN))
     hours = moments // _HOUR % _HOURS
-    # Without the JIT, numpy would warn of the overflow that the generator relies on.
-    with np.errstate(over="ignore"):
-        _draw_requests(
-            _running_weights(),
-            key_of(seed, "requests"),
-            np.uint64(round(share * _CERTAIN)),
-            hours,
-            first,
-            (places, requests),
-        )
+
+    def draw(start: int, stop: int) -> None:
+        block = places[:, start:stop], requests[:, start:stop]
+        # Without the JIT, numpy would warn of the overflow that the generator relies on.
+        with np.errstate(over="ignore"):
+            _draw_requests(_running_weights(), key, bound, hours, (first_instant, start), block)
+
+    run_sliced(draw, places.shape[1], threads)
+    return requests
 
 
 @njit(cache=True, nogil=True)
 def _draw_requests(weights: Any, key: Any, bound: Any, hours: Any, first: Any, block: Any) -> None:
-    """Fill the requests of a block; see :func:`draw_requests`.
+    """Fill the requests of a block, whose first instant and user have the numbers ``first``.
 
     Each is a function of the key and the numbers of user and instant, so that
     blocks and slices of users can be cut anywhere.

@@ -9,13 +9,11 @@ of the diagonal.
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
 from fractions import Fraction
 from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from trajcloak.errors import InputError
@@ -27,7 +25,7 @@ SPEED_DIVISORS = {"slow": 250, "middle": 50, "fast": 10}
 """Width plus height of the network, divided by this, is the greatest speed."""
 
 MOST_CLASSES = 8
-"""The greatest number of classes of objects."""
+"""Most classes of objects."""
 
 TICKS_PER_STEP = 1 << 20
 """Ticks in a time step."""
@@ -35,7 +33,9 @@ TICKS_PER_STEP = 1 << 20
 LENGTH_BITS = 20
 """The longer side of a network measures 2 to this, in units of planning."""
 
-_TABLE_BITS = 12
+TABLE_BITS = 12
+"""2 to this is how many quantiles of the length of trips are tabulated."""
+
 _SHARE_OF_DIAGONAL = 5
 
 
@@ -56,8 +56,7 @@ class RoadArrays(NamedTuple):
     lengths: NDArray[np.int64]  # Quantiles of the wanted length of trips, in units of planning.
 
 
-@dataclass(frozen=True)
-class Roads:
+class Roads(NamedTuple):
     """A network, its arrays for kernels, and its routes by metric (see :func:`build_metrics`)."""
 
     network: Network
@@ -76,18 +75,24 @@ def build_roads(
 ) -> Roads:
     """Compute speeds, travel times and routes of a network.
 
-    ``speed`` is a key of ``SPEED_DIVISORS``; ``classes`` is how many classes of objects there are.
-    With ``has_labels``, labels are prepared, for many routes; otherwise each route is searched for.
-    ``on_routes`` is called with how many metrics are prepared, and how many there are.
+    ``classes`` is how many classes of objects there are. With ``has_labels``, labels are prepared,
+    for many routes; otherwise each route is searched for. ``on_routes`` is called with how many
+    metrics are prepared, and how many there are.
     """
     top = top_speed(network, speed)
     speeds, limits = object_speeds(top, classes), road_speeds(top)
     times = np.stack([arc_times(network, object_speed, limits) for object_speed in speeds])
     metrics = build_metrics(network, speeds, limits)
+    unit = max(network.extent) / (1 << LENGTH_BITS)
+    plan_x, plan_y = (
+        np.rint((values - values.min()) / unit).astype(np.int64)
+        for values in (network.x, network.y)
+    )
     arrays = RoadArrays(
         x=network.x,
         y=network.y,
-        **_planning_coordinates(network),
+        plan_x=plan_x,
+        plan_y=plan_y,
         places=assign_place_kinds(network),
         heads=network.heads,
         edges=network.edges,
@@ -118,15 +123,6 @@ def _prepare_routes(network: Network, known_as: tuple[str, int], graph: Graph) -
     return network.routes[known_as]
 
 
-def _planning_coordinates(network: Network) -> dict[str, Any]:
-    """Measure coordinates in whole units of which the longer side has 2^LENGTH_BITS."""
-    unit = max(network.extent) / (1 << LENGTH_BITS)
-    return {
-        f"plan_{name}": np.rint((values - values.min()) / unit).astype(np.int64)
-        for name, values in (("x", network.x), ("y", network.y))
-    }
-
-
 def top_speed(network: Network, speed: str) -> int:
     """Return the greatest speed of objects and roads, a whole number."""
     extent = sum(network.extent)
@@ -139,24 +135,12 @@ def top_speed(network: Network, speed: str) -> int:
 
 
 def object_speeds(top: int, classes: int) -> NDArray[np.float64]:
-    """Return the greatest speed of each class of objects: each half that of the one before.
-
-    Examples
-    --------
-    >>> object_speeds(1009, 3)
-    array([1009.  ,  504.5 ,  252.25])
-    """
+    """Return the greatest speed of each class of objects: each half that of the one before."""
     return top / 2.0 ** np.arange(classes)
 
 
 def road_speeds(top: int) -> NDArray[np.float64]:
-    """Return the greatest speed on each class of roads: two thirds of the one before, cut off.
-
-    Examples
-    --------
-    >>> road_speeds(1009).tolist()
-    [1009.0, 672.0, 448.0, 298.0, 198.0, 132.0, 88.0, 58.0]
-    """
+    """Return the greatest speed on each class of roads: two thirds of the one before, cut off."""
     speeds = [top]
     while len(speeds) < NUM_ROAD_CLASSES:
         speeds.append(max(1, speeds[-1] * 2 // 3))
@@ -175,11 +159,10 @@ def arc_times(network: Network, object_speed: float, limits: Any) -> NDArray[np.
 
 
 def build_metrics(network: Network, speeds: Any, limits: Any) -> NDArray[np.int64]:
-    """Find the classes of objects that have the same fastest routes.
+    """Find, for each class of objects, the first class with the same fastest routes.
 
-    Two classes whose speeds are in one proportion on all roads have the same
-    fastest routes: so do all classes that are slower than every road allows. Returns, for each
-    class of objects, the first class with the same routes.
+    Two classes have the same if their speeds are in one proportion on all roads: so have all that
+    are slower than every road allows.
     """
     present = np.unique(network.classes)
     patterns = []
@@ -191,7 +174,7 @@ def build_metrics(network: Network, speeds: Any, limits: Any) -> NDArray[np.int6
 
 def build_lengths(width: float, height: float) -> NDArray[np.int64]:
     """Tabulate the quantiles of the wanted length of trips, in units of planning."""
-    size = 1 << _TABLE_BITS
+    size = 1 << TABLE_BITS
     normal = NormalDist()
     deviates = [normal.inv_cdf(0.5 + (index + 0.5) / (2 * size)) for index in range(size)]
     longer = max(width, height)
@@ -199,9 +182,3 @@ def build_lengths(width: float, height: float) -> NDArray[np.int64]:
     lengths = np.array(deviates) * (diagonal / _SHARE_OF_DIAGONAL)
     whole: NDArray[np.int64] = np.rint(lengths).astype(np.int64)
     return whole
-
-
-@njit(cache=True, nogil=True)
-def draw_length(lengths: Any, bits: Any) -> Any:
-    """Map a random ``uint64`` to a wanted length."""
-    return lengths[np.int64(bits >> np.uint64(64 - _TABLE_BITS))]

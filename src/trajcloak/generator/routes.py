@@ -1,8 +1,8 @@
 """Fastest routes: read off hub labels, which takes microseconds each, or searched for.
 
-Labels have to be prepared, which takes seconds, so that few routes are found sooner by searching
-for each with Dijkstra's algorithm. Where several routes are the fastest, a search may find another
-one than labels do; it counts such routes, so that the caller can turn to labels.
+Labels have to be prepared, which takes seconds, so few routes are found sooner by searching for
+each. Where several routes are the fastest, a search may find another one than labels do; it counts
+such routes, so that the caller can turn to labels.
 
 Abraham, Delling, Goldberg, Werneck: *Hierarchical Hub Labelings for Shortest
 Paths* (ESA 2012). The label of a node lists every node that a fastest route can
@@ -58,91 +58,77 @@ class _Draft(NamedTuple):
     hubs: NDArray[np.int32]
 
 
+def build_labels(hierarchy: Hierarchy) -> tuple[Labels, Labels]:
+    """Build the labels for leaving, and those for arriving."""
+    tails = hierarchy.positions[hierarchy.tails]
+    heads = hierarchy.positions[hierarchy.heads]
+    num_nodes = hierarchy.positions.size
+    climbs = _list_arcs_upwards(tails, heads, num_nodes)
+    descents = _list_arcs_upwards(heads, tails, num_nodes)
+    labels: tuple[Labels, Labels] = _build_labels(climbs, descents, hierarchy.times)
+    return labels
+
+
+def _list_arcs_upwards(lows: Any, highs: Any, num_nodes: int) -> tuple[Any, Any, Any]:
+    """List the arcs that climb from each node ``low`` to ``high``: starts, arcs, and ``highs``."""
+    climbing = np.flatnonzero(highs < lows)
+    arcs = climbing[np.argsort(lows[climbing], kind="stable")]
+    return np.searchsorted(lows[arcs], np.arange(num_nodes + 1)), arcs, highs
+
+
 @njit(cache=True, nogil=True)
-def build_labels(hierarchy: Any) -> Any:
-    """Build the labels for leaving, and those for arriving.
+def _build_labels(climbs: Any, descents: Any, times: Any) -> Any:
+    """Build the labels of one node after another.
 
     Time and memory are linear in the entries, times the length of a label.
     """
-    num_nodes = hierarchy.positions.size
-    tails = hierarchy.positions[hierarchy.tails]
-    heads = hierarchy.positions[hierarchy.heads]
-    climbs = _arcs_by_low_end(tails, heads, num_nodes)
-    descents = _arcs_by_low_end(heads, tails, num_nodes)
+    num_nodes = climbs[0].size - 1
     draft = _Draft(
         np.full(num_nodes, NEVER, np.int64),
         np.full(num_nodes, NONE, np.int32),
         np.empty(num_nodes, np.int32),
     )
-    leaving, arriving = _empty_labels(num_nodes), _empty_labels(num_nodes)
+    ints, longs = np.empty(0, np.int32), np.empty(0, np.int64)
+    leaving = Labels(np.zeros(num_nodes + 1, np.int64), ints, longs, ints)
+    arriving = Labels(np.zeros(num_nodes + 1, np.int64), ints, longs, ints)
     for node in range(num_nodes):
-        size = _draft(draft, leaving, node, climbs, heads, hierarchy.times)
+        size = _draft(draft, leaving, node, climbs, times)
         leaving = _with_room(leaving, node, size)
         leaving.starts[node + 1] = _keep(draft, leaving, arriving, node, size)
-        size = _draft(draft, arriving, node, descents, tails, hierarchy.times)
+        size = _draft(draft, arriving, node, descents, times)
         arriving = _with_room(arriving, node, size)
         arriving.starts[node + 1] = _keep(draft, arriving, leaving, node, size)
-    return _trimmed(leaving), _trimmed(arriving)
-
-
-@njit(cache=True, nogil=True)
-def _arcs_by_low_end(lows: Any, highs: Any, num_nodes: int) -> Any:
-    """List the arcs that climb from each node ``low`` to ``high``: starts, arcs."""
-    starts = np.zeros(num_nodes + 1, np.int64)
-    for arc in range(lows.size):
-        if highs[arc] < lows[arc]:
-            starts[lows[arc] + 1] += 1
-    starts = np.cumsum(starts)
-    ends = starts.copy()
-    arcs = np.empty(starts[num_nodes], np.int32)
-    for arc in range(lows.size):
-        if highs[arc] < lows[arc]:
-            arcs[ends[lows[arc]]] = arc
-            ends[lows[arc]] += 1
-    return starts, arcs
-
-
-@njit(cache=True, nogil=True)
-def _empty_labels(num_nodes: int) -> Any:
-    room = 16 * num_nodes
-    return Labels(
-        np.zeros(num_nodes + 1, np.int64),
-        np.empty(room, np.int32),
-        np.empty(room, np.int64),
-        np.empty(room, np.int32),
+    return (
+        _resized(leaving, num_nodes, leaving.starts[-1]),
+        _resized(arriving, num_nodes, arriving.starts[-1]),
     )
+
+
+@njit(cache=True, nogil=True)
+def _resized(labels: Any, node: int, room: int) -> Any:
+    """Copy the labels of the nodes before a node to arrays of ``room`` entries."""
+    used = labels.starts[node]
+    hubs = np.empty(room, np.int32)
+    times = np.empty(room, np.int64)
+    arcs = np.empty(room, np.int32)
+    hubs[:used] = labels.hubs[:used]
+    times[:used] = labels.times[:used]
+    arcs[:used] = labels.arcs[:used]
+    return Labels(labels.starts, hubs, times, arcs)
 
 
 @njit(cache=True, nogil=True)
 def _with_room(labels: Any, node: int, size: int) -> Any:
     """Return the labels with room for one more of at most ``size`` entries."""
-    used = labels.starts[node]
-    if used + size <= labels.hubs.size:
+    if labels.starts[node] + size <= labels.hubs.size:
         return labels
-    more = labels.hubs.size // 2 + size
-    return Labels(
-        labels.starts,
-        np.concatenate((labels.hubs, np.empty(more, np.int32))),
-        np.concatenate((labels.times, np.empty(more, np.int64))),
-        np.concatenate((labels.arcs, np.empty(more, np.int32))),
-    )
+    return _resized(labels, node, labels.hubs.size + labels.hubs.size // 2 + size)
 
 
 @njit(cache=True, nogil=True)
-def _trimmed(labels: Any) -> Any:
-    used = labels.starts[-1]
-    return Labels(
-        labels.starts,
-        labels.hubs[:used].copy(),
-        labels.times[:used].copy(),
-        labels.arcs[:used].copy(),
-    )
-
-
-@njit(cache=True, nogil=True)
-def _draft(draft: Any, labels: Any, node: int, climbs: Any, highs: Any, times: Any) -> Any:
+def _draft(draft: Any, labels: Any, node: int, climbs: Any, times: Any) -> Any:
     """Gather the hubs of the nodes that one arc climbs to; returns how many."""
-    starts, arcs = climbs
+    starts, arcs, highs = climbs
     size = 1
     draft.hubs[0] = node
     draft.times[node] = 0
@@ -187,19 +173,37 @@ def _keep(draft: Any, labels: Any, opposite: Any, node: int, size: int) -> Any:
     return end
 
 
-class SearchBuffers(NamedTuple):
-    """Working memory of a search, and how many routes were not the only fastest ones."""
+class RouteBuffers(NamedTuple):
+    """Working memory for finding one route; each thread needs its own."""
 
+    # For routes from labels, (nodes,): arcs of the hierarchy between hub and end of the route, and
+    # those that are yet to be unpacked.
+    climb: NDArray[np.int32]
+    stack: NDArray[np.int32]
+    # For routes that are searched for.
     best: NDArray[np.int64]  # (nodes,): the least time from the start so far.
     last_arc: NDArray[np.int32]  # (nodes,): the last arc of that way,
     before: NDArray[np.int32]  # (nodes,): and the node that it comes from.
     is_tied: NDArray[np.bool_]  # (nodes,): whether another way takes as long.
-    ties: NDArray[np.int64]  # (1,): routes with another one as fast.
+    ties: NDArray[np.int64]  # (1,): how many routes were not the only fastest ones.
+
+
+def build_route_buffers(num_nodes: int) -> RouteBuffers:
+    """Make room for finding routes."""
+    return RouteBuffers(
+        climb=np.empty(num_nodes, np.int32),
+        stack=np.empty(num_nodes, np.int32),
+        best=np.empty(num_nodes, np.int64),
+        last_arc=np.empty(num_nodes, np.int32),
+        before=np.empty(num_nodes, np.int32),
+        is_tied=np.empty(num_nodes, np.bool_),
+        ties=np.zeros(1, np.int64),
+    )
 
 
 @njit(cache=True, nogil=True)
 def search_route(graph: Any, buffers: Any, start: int, end: int, route: Any) -> Any:
-    """Write the arcs of the fastest route between two nodes; returns how many, or ``NO_ROUTE``.
+    """Search as :func:`write_route` says, with Dijkstra's algorithm.
 
     Ensures: ``buffers.ties`` grows by 1 if there is another route as fast. All arcs take time, so
     the ways to a node all come from nodes that were reached before it.
@@ -258,17 +262,9 @@ class Routes(NamedTuple):
     arriving: Labels
 
 
-class RouteBuffers(NamedTuple):
-    """Working memory for finding one route; each thread needs its own."""
-
-    climb: NDArray[np.int32]  # (nodes,): arcs of the hierarchy, between hub and end of the route.
-    stack: NDArray[np.int32]  # (nodes,): arcs of the hierarchy that are yet to be unpacked.
-    search: SearchBuffers  # For routes that are searched for.
-
-
 def build_routes(graph: Graph) -> Routes:
     """Prepare a graph for many queries."""
-    hierarchy = build_hierarchy(graph.starts, graph.heads, graph.times)
+    hierarchy: Hierarchy = build_hierarchy(graph.starts, graph.heads, graph.times)
     return Routes(graph, hierarchy, *build_labels(hierarchy))
 
 
@@ -277,21 +273,6 @@ def build_searches(graph: Graph) -> Routes:
     ints, times = np.empty(0, np.int32), np.empty(0, np.int64)
     labels = Labels(np.empty(0, np.int64), ints, times, ints)
     return Routes(graph, Hierarchy(ints, ints, ints, times, ints, ints), labels, labels)
-
-
-def build_route_buffers(num_nodes: int) -> RouteBuffers:
-    """Make room for finding routes."""
-    return RouteBuffers(
-        climb=np.empty(num_nodes, np.int32),
-        stack=np.empty(num_nodes, np.int32),
-        search=SearchBuffers(
-            best=np.empty(num_nodes, np.int64),
-            last_arc=np.empty(num_nodes, np.int32),
-            before=np.empty(num_nodes, np.int32),
-            is_tied=np.empty(num_nodes, np.bool_),
-            ties=np.zeros(1, np.int64),
-        ),
-    )
 
 
 @njit(cache=True, nogil=True)
@@ -326,7 +307,7 @@ def write_route(routes: Any, buffers: Any, start: int, end: int, route: Any) -> 
     arcs; 0 if the nodes are the same, ``NO_ROUTE`` if there is no route.
     """
     if routes.leaving.starts.size == 0:
-        return search_route(routes.graph, buffers.search, start, end, route)
+        return search_route(routes.graph, buffers, start, end, route)
     positions = routes.hierarchy.positions
     hub, time = find_hub(routes, positions[start], positions[end])
     if time == NO_ROUTE:
@@ -352,14 +333,8 @@ def write_route(routes: Any, buffers: Any, start: int, end: int, route: Any) -> 
 @njit(cache=True, nogil=True)
 def _arc_towards(labels: Any, node: int, hub: int) -> Any:
     """Look a hub up in the label of a node. Requires that it is there."""
-    low, high = labels.starts[node], labels.starts[node + 1] - 1
-    while low < high:
-        middle = (low + high) >> 1
-        if labels.hubs[middle] < hub:
-            low = middle + 1
-        else:
-            high = middle
-    return labels.arcs[low]
+    start, stop = labels.starts[node], labels.starts[node + 1]
+    return labels.arcs[start + np.searchsorted(labels.hubs[start:stop], hub)]
 
 
 @njit(cache=True, nogil=True)

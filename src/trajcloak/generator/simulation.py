@@ -4,10 +4,9 @@ They start at nodes drawn at random, choose destinations by a wanted length of t
 trip, and take the fastest route, as in Brinkhoff's generator of moving objects
 (GeoInformatica 6(2), 2002); ``docs/generator.md`` says what differs.
 
-What an object does depends on the seed and its number only, unless roads can be
-congested. Nothing depends on how a machine rounds: choices compare whole numbers
-and their square roots, and no product is added to anything in compiled code, where
-a compiler might round once instead of twice.
+Nothing depends on how a machine rounds: choices compare whole numbers and their square
+roots, and no product is added to anything in compiled code, where a compiler might round
+once instead of twice.
 """
 
 from typing import Any, NamedTuple
@@ -17,7 +16,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from trajcloak.generator.network import Network
-from trajcloak.generator.roads import LENGTH_BITS, TICKS_PER_STEP, Roads, draw_length
+from trajcloak.generator.roads import LENGTH_BITS, TABLE_BITS, TICKS_PER_STEP, Roads
 from trajcloak.generator.routes import build_route_buffers, write_route
 from trajcloak.kernels.splitmix import GAMMA, below, key_of, scramble
 from trajcloak.kernels.threads import build_slices, run_all
@@ -64,15 +63,11 @@ class Positions(NamedTuple):
 
 
 class TiedRoutesError(Exception):
-    """A route that was searched for is not the only fastest one."""
+    """A route that was searched for is not the only fastest one: labels might find another."""
 
 
 class Fleet:
-    """Some of the objects, which one thread moves.
-
-    ``first`` is the number of the first object, and ``users`` how many there are. ``stays``:
-    whether objects stay where their first trip ends.
-    """
+    """Some of the objects, which one thread moves; ``first`` is the number of the first."""
 
     def __init__(self, roads: Roads, seed: int, first: int, users: int, *, stays: bool) -> None:
         self._roads = roads
@@ -83,13 +78,10 @@ class Fleet:
         self._has_reported = False
 
     def report(self, delays: NDArray[np.int8], positions: Positions) -> None:
-        """Fill ``positions``, instant by instant; between two instants is one time step.
+        """Fill ``positions``, instant by instant, from the last of the call before.
 
-        The first instant follows the last of the call before. ``delays``, (edges,), say how often
-        the time for each edge is doubled.
-
-        Raises :class:`TiedRoutesError` if a route that was searched for is not the only fastest
-        one: labels might find another.
+        Between two instants is one time step. ``delays``, (edges,), say how often the time for
+        each edge is doubled.
         """
         offsets = np.empty((2, *positions.x.shape))
         with np.errstate(over="ignore"):
@@ -105,7 +97,7 @@ class Fleet:
                     )
                     if done < self._movers.random.size:
                         self._make_room()
-        if self._buffers.search.ties[0]:
+        if self._buffers.ties[0]:
             raise TiedRoutesError
         for values, offset in zip((positions.x, positions.y), offsets, strict=True):
             np.add(values, offset, out=offset)
@@ -122,9 +114,11 @@ class Fleet:
         self._store = RouteStore(np.empty(ahead + room, np.int32), np.zeros(1, np.int64))
         _move_routes(movers, old, self._store)
 
-    def count_on_edges(self, counts: NDArray[np.int64]) -> None:
-        """Add the objects on each edge to ``counts``; those at a node are on none."""
-        _count_on_edges(self._movers, self._store, self._roads.arrays.edges, counts)
+    def count_on_edges(self) -> NDArray[np.int64]:
+        """Count the objects on each edge; those at a node are on none."""
+        arcs = self._store.arcs[self._movers.start[self._movers.elapsed > 0]]
+        edges = self._roads.arrays.edges[arcs]
+        return np.bincount(edges, minlength=self._roads.network.num_edges)
 
 
 class Simulation:
@@ -163,9 +157,7 @@ class Simulation:
             return positions
         for instant in range(instants):
             self._move(Positions._make(array[instant : instant + 1] for array in positions))
-            counts = np.zeros(self._delays.size, np.int64)
-            for fleet in self._fleets:
-                fleet.count_on_edges(counts)
+            counts = sum(fleet.count_on_edges() for fleet in self._fleets)
             self._delays = delays_of(counts, self._capacities)
         return positions
 
@@ -186,15 +178,8 @@ def build_capacities(network: Network) -> NDArray[np.int64]:
 
 
 def delays_of(counts: Any, capacities: Any) -> NDArray[np.int8]:
-    """Return how often the time for each edge is doubled.
-
-    Examples
-    --------
-    >>> delays_of(np.array([5, 6, 11]), np.array([5, 5, 5]))
-    array([0, 1, 2], dtype=int8)
-    """
-    delays: NDArray[np.int8] = np.where(counts > capacities, 1, 0).astype(np.int8)
-    delays += counts > 2 * capacities
+    """Return how often the time for each edge is doubled."""
+    delays: NDArray[np.int8] = np.add(counts > capacities, counts > 2 * capacities, dtype=np.int8)
     return delays
 
 
@@ -239,8 +224,8 @@ def _place(movers: Any, num_classes: int, num_nodes: int) -> None:
 def _report(state: Any, world: Any, run: Any, positions: Any, offsets: Any) -> Any:
     """Report and move the objects of one metric, from object ``first`` on.
 
-    Fills x and y without the offsets from the last node, which are kept apart.
-    Returns the object at which the store might overflow, or the number of objects.
+    Fills x and y without the offsets from the last node. Returns the object at which the store
+    might overflow, or the number of objects.
     """
     movers, store, buffers = state
     roads = world[0]
@@ -305,13 +290,12 @@ def _advance(movers: Any, store: Any, buffers: Any, world: Any, user: int) -> No
 def _plan_trip(movers: Any, store: Any, buffers: Any, world: Any, user: int) -> Any:
     """Choose a destination and write the route there; returns whether one was found.
 
-    Requires room for a route of as many arcs as there are nodes, and that the
-    object's last route has come to its end: it may be overwritten.
+    Requires room for as many arcs as there are nodes. The object's last route may be overwritten.
     """
     roads, routes = world
     room = store.arcs[store.used[0] :]
     for _ in range(_ATTEMPTS):
-        wanted = draw_length(roads.lengths, _draw(movers, user))
+        wanted = roads.lengths[np.int64(_draw(movers, user) >> np.uint64(64 - TABLE_BITS))]
         goal = _draw_goal(movers, roads, user, wanted)
         size = write_route(routes, buffers, movers.node[user], goal, room)
         if size >= _FEWEST_ARCS:
@@ -353,10 +337,3 @@ def _move_routes(movers: Any, old: Any, new: Any) -> None:
             new.used[0] += 1
         movers.start[user] = start
         movers.stop[user] = new.used[0]
-
-
-@njit(cache=True, nogil=True)
-def _count_on_edges(movers: Any, store: Any, edges: Any, counts: Any) -> None:
-    for user in range(movers.random.size):
-        if movers.elapsed[user] > 0:
-            counts[edges[store.arcs[movers.start[user]]]] += 1

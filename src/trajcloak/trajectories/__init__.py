@@ -3,6 +3,7 @@
 The rules are in ``docs/data-model.md``, "From rows to trajectories".
 """
 
+from trajcloak.trajectories.fill import NOWHERE
 from trajcloak.trajectories.grid import (
     TimeGrid,
     build_time_grid,
@@ -25,7 +26,7 @@ from trajcloak.trajectories.layout import (
     too_few_users,
 )
 from trajcloak.trajectories.reports import check_conflicts, compare_all_reports
-from trajcloak.trajectories.windows import NOWHERE, Window, WindowCutter, join_marks
+from trajcloak.trajectories.windows import Window, WindowCutter, join_marks
 
 __all__ = [
     "NOWHERE",

@@ -11,8 +11,8 @@ from trajcloak.space import find_cell
 from trajcloak.trajectories.grid import TimeGrid
 from trajcloak.trajectories.layout import Layout
 
-UNKNOWN = np.uint32(0xFFFFFFFF)
-"""Marks a cell that is not known."""
+NOWHERE = np.uint32(0xFFFFFFFF)
+"""Cell of a user whose place is not known, who has left a stream, or is not shown."""
 
 _NO_ROW = -1
 
@@ -30,12 +30,12 @@ def scatter_reports(
 ) -> npt.NDArray[np.uint32]:
     """Write the cells of all reports whose time is exactly an instant of a window.
 
-    Looks at all ``rows``, or at all rows of the log if they are None. Returns (users, stop - start,
-    2) cells, UNKNOWN where a user has no such report.
+    ``rows`` are the rows to look at; None: all. Returns (users, stop - start, 2) cells, NOWHERE
+    where a user has no such report.
     """
     shape = log.num_users, stop - start, 2
     cells = np.empty(shape, np.uint32)
-    run_sliced(lambda a, b: cells[a:b].fill(UNKNOWN), log.num_users, threads)
+    run_sliced(lambda a, b: cells[a:b].fill(NOWHERE), log.num_users, threads)
     when, where = layout.grid.starting_at(start), _find_where(layout)
     run_sliced(
         lambda a, b: _scatter(log.user, log.time, *log.plane, rows, when, where, a, b, cells),
@@ -79,8 +79,8 @@ def collect_requests(
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[np.int32]]:
     """Find sender, instant and kind of a window's requests, if their sender takes part.
 
-    ``chosen`` are the positions of the window's requests in ``log.requests``. Instants are counted
-    from ``start``; senders are positions in ``user``, the participants.
+    ``chosen`` are the positions of the window's requests. Instants are counted from ``start``;
+    senders are positions in ``user``, the participants.
     """
     position = np.full(log.num_users, _NO_ROW, np.int32)
     position[user] = np.arange(len(user), dtype=np.int32)
@@ -100,7 +100,6 @@ def complete_users(
     rows: npt.NDArray[np.int64] | None,
     timeline: Timeline | None,
     start: int,
-    stop: int,
     margin: int,
     done: npt.NDArray[np.bool_],
     cells: npt.NDArray[np.uint32],
@@ -116,15 +115,13 @@ def complete_users(
     lacking = np.flatnonzero(~done)
     number = np.full(log.num_users, _NO_ROW, np.int32)
     number[lacking] = np.arange(len(lacking), dtype=np.int32)
-    bins = stop - start + 2 * margin
-    first = np.full((len(lacking), bins), _NO_ROW, np.int64)
-    last = np.full((len(lacking), bins), _NO_ROW, np.int64)
+    bins = cells.shape[1] + 2 * margin
+    first, last = np.full((2, len(lacking), bins), _NO_ROW, np.int64)
     when = grid.starting_at(start - margin)
     chosen = np.arange(log.num_rows) if rows is None else rows
     _index_reports(log.user, log.time, chosen, number, when, first, last)
-    earlier = np.full(len(lacking), _NO_ROW, np.int64)
-    later = np.full(len(lacking), _NO_ROW, np.int64)
-    if hold and timeline is not None:
+    earlier, later = np.full((2, len(lacking)), _NO_ROW, np.int64)
+    if timeline is not None:
         edges = when[0], when[0] + bins * grid.every
         _find_nearest(log.time, *timeline, lacking, edges, earlier, later)
     held = _complete(
@@ -136,11 +133,10 @@ def complete_users(
 
 @njit(cache=True, nogil=True)
 def _scatter(user, time, x, y, rows, when, where, begin, end, cells):  # type: ignore[no-untyped-def]
-    """Write the cell of each report whose time is exactly an instant of the window.
+    """Do :func:`scatter_reports` for ``rows[begin:end]``; None is compiled on its own.
 
-    ``rows`` are the rows to look at; None: all, which numba compiles on its own. ``when`` and
-    ``where`` are as ``starting_at`` and ``_find_where`` return them. Rows of other times are
-    skipped (instant -1).
+    ``when`` and ``where`` are as ``starting_at`` and ``_find_where`` return them. Rows of other
+    times are skipped (instant -1).
     """
     origin, every = when
     low_x, low_y, cell, num_cells = where
@@ -168,7 +164,7 @@ def _count_known(cells, begin, end, known):  # type: ignore[no-untyped-def]
     for u in range(begin, end):
         count = 0
         for i in range(cells.shape[1]):
-            count += cells[u, i, 0] != UNKNOWN
+            count += cells[u, i, 0] != NOWHERE
         known[u] = count
 
 
@@ -267,7 +263,7 @@ def _complete(  # type: ignore[no-untyped-def]
         for b in range(margin + length):
             i = b - margin
             moment = origin + b * every
-            if i >= 0 and cells[lacking[u], i, 0] == UNKNOWN:
+            if i >= 0 and cells[lacking[u], i, 0] == NOWHERE:
                 following = after[b]
                 px = np.nan
                 py = np.nan

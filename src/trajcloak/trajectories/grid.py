@@ -71,13 +71,6 @@ def parse_duration(text: str, *, has_timestamps: bool, name: str, has_log: bool 
 
     Returns microseconds, or instants where the log has no timestamps. ``has_log``: whether there is
     one to speak of.
-
-    Examples
-    --------
-    >>> parse_duration("60s", has_timestamps=True, name="every")
-    60000000
-    >>> parse_duration("2", has_timestamps=False, name="every")
-    2
     """
     match = re.fullmatch(r"([0-9]{1,19})\s*([a-z]*)", text.strip())
     expected = "a duration such as 60s, 1500ms, 5min or 1h" if has_timestamps else "a whole number"
@@ -214,10 +207,7 @@ def cut_windows(
 
 
 def _cut(log: ShardedLog, ranges: Ranges, length: int) -> Ranges:
-    """Cut ranges into windows of ``length`` instants; the last window of a range may be shorter.
-
-    Raises if there are far more windows than rows.
-    """
+    """Cut ranges into windows of ``length`` instants; the last window of a range may be shorter."""
     parts = -(-(ranges[:, 1] - ranges[:, 0]) // length)
     num_windows, num_rows = int(parts.sum()), log.facts.num_rows
     if num_windows > min(MAX_WINDOWS, max(FEW_WINDOWS, WINDOWS_PER_ROW * num_rows)):

@@ -117,15 +117,17 @@ def build_ingest(
 
     ``reports`` is None if each user has one report at each instant.
     """
-    repeated = long_gaps = 0
-    interval = None
     if reports is not None:
         repeated, long_gaps = reports.num_repeated - reports.num_conflicts, reports.num_long
-        if reports.num_gaps:
-            interval = {name: reports.quantile(share) for name, share in QUANTILES.items()}
-    elif grid.num_instants > 1:
-        interval = dict.fromkeys(QUANTILES, round_gap(grid.every))
-        long_gaps = (facts.num_rows - facts.num_users) * (grid.every > max_gap)
+        shares = QUANTILES if reports.num_gaps else {}
+        gaps = {name: reports.quantile(share) for name, share in shares.items()}
+    else:
+        repeated, long_gaps = 0, (facts.num_rows - facts.num_users) * (grid.every > max_gap)
+        gaps = dict.fromkeys(QUANTILES if grid.num_instants > 1 else (), round_gap(grid.every))
+    interval = {
+        name: format_duration(gap, has_timestamps=facts.has_timestamps)
+        for name, gap in gaps.items()
+    }
     return Ingest(
         rows=facts.num_rows + sum(facts.dropped.values()),
         dropped={reason: facts.dropped.get(reason, 0) for reason in DROPPED},
@@ -134,11 +136,7 @@ def build_ingest(
         start=format_moment(facts, grid.origin),
         end=format_moment(facts, grid.origin + grid.num_instants * grid.every),
         instants=grid.num_instants,
-        interval=interval
-        and {
-            name: format_duration(gap, has_timestamps=facts.has_timestamps)
-            for name, gap in interval.items()
-        },
+        interval=interval or None,
         long_gaps=long_gaps,
         user_instants=located,
         crs=facts.crs,

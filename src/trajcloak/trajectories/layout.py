@@ -6,12 +6,7 @@ from trajcloak.errors import NotEnoughUsersError, Refusals
 from trajcloak.log import ShardedLog
 from trajcloak.log.clean import check_misplaced
 from trajcloak.options import HOLD, Options
-from trajcloak.space import (
-    Region,
-    choose_region,
-    default_height,
-    place_log,
-)
+from trajcloak.space import Region, choose_region, default_height, place_log
 from trajcloak.trajectories.grid import (
     Ranges,
     TimeGrid,
@@ -91,20 +86,14 @@ def _parse(text: str | None, log: ShardedLog, name: str) -> int | None:
     return parse_duration(str(text), has_timestamps=log.facts.has_timestamps, name=name)
 
 
-class CheckedLog(NamedTuple):
-    """A log that can be bundled."""
-
-    log: ShardedLog  # On the plane.
-    layout: Layout
-    # How the rows of each user follow each other; None if each user very probably has one row at
-    # each instant.
-    reports: Reports | None
-
-
-def check_log(log: ShardedLog, asked: Options, refusals: Refusals) -> CheckedLog:
+def check_log(
+    log: ShardedLog, asked: Options, refusals: Refusals
+) -> tuple[ShardedLog, Layout, Reports | None]:
     """Lay out a log in time and space, and check its rows.
 
-    Raises an error that says everything that is wrong, with what ``refusals`` hold already.
+    Returns the log on the plane, and how the rows of each user follow each other: None if each user
+    very probably has one row at each instant. Raises an error that says everything that is wrong,
+    with what ``refusals`` hold already.
     """
     placed, layout = log, None
     with refusals.collecting():
@@ -116,7 +105,7 @@ def check_log(log: ShardedLog, asked: Options, refusals: Refusals) -> CheckedLog
     check_rows(placed, asked, reports, refusals)
     refusals.check()
     assert layout is not None
-    return CheckedLog(placed, layout, reports)
+    return placed, layout, reports
 
 
 def too_few_users(most_users: int, num_users: int, members: int) -> NotEnoughUsersError:

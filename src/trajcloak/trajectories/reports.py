@@ -64,20 +64,13 @@ class Reports:
 
 
 def compare_all_reports(log: ShardedLog, long: int) -> Reports:
-    """Compare each report with the same user's report before it.
-
-    Gaps above ``long`` are counted as long.
-    """
+    """Compare each report with the same user's report before it; gaps above ``long`` are long."""
     shards: list[Reports] = log.ask(compare_reports, long, log.engine.threads)
     return reduce(Reports.plus, shards)
 
 
 def compare_reports(log: RequestLog, long: int, threads: int) -> Reports:
-    """Compare the reports of a shard.
-
-    One pass is enough if the rows of each user are in order of time; otherwise the rows
-    are sorted, and compared again.
-    """
+    """Compare the reports of a shard: in one pass if the rows of each user are in order of time."""
     slices = max(1, min(threads, log.num_rows // (ROWS_PER_USER * log.num_users)))
     found = _compare_slices(log, np.empty(0, np.int64), True, long, slices)
     if found is None:
@@ -136,13 +129,7 @@ def _compare_slices(
 
 
 def round_gap(gap: int) -> int:
-    """Round a gap to two significant digits, halves up.
-
-    Examples
-    --------
-    >>> [round_gap(gap) for gap in (7, 61, 125, 994, 995)]
-    [7, 61, 130, 990, 1000]
-    """
+    """Round a gap to two significant digits, halves up: 125 to 130."""
     return _gap_of_bin(int(_bin_of_gap(gap)))
 
 
@@ -155,10 +142,7 @@ def _gap_of_bin(number: int) -> int:
 
 @njit(cache=True, nogil=True)
 def _bin_of_gap(gap):  # type: ignore[no-untyped-def]
-    """Number the bin of a gap of at least 0.
-
-    Gaps below 100 have a bin each; above, each decade has the bins 10 to 99.
-    """
+    """Number the bin of a gap: one for each below 100; above, each decade has 10 to 99."""
     if gap < EXACT_GAPS:
         return gap
     power = np.int64(10)

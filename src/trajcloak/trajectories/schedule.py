@@ -151,15 +151,14 @@ def _add_up_gaps(log: ShardedLog, step: int) -> GapCounts:
     return GapCounts(*np.sum(log.ask(compare_gaps, step), axis=0).tolist())
 
 
-def compare_gaps(log: RequestLog, step: int) -> GapCounts:
-    """Compare the gaps of a shard with a step."""
+def compare_gaps(log: RequestLog, step: int) -> list[int]:
+    """Compare the gaps of a shard with a step; returns the figures of :class:`GapCounts`."""
     gaps = _list_gaps(log)
     is_short = gaps < (1 - NEAR) * step
     is_near = ~is_short & (gaps <= (1 + NEAR) * step)
     fits = (gaps > 0) & (gaps % step == 0)
     is_few = fits & (gaps <= FEW_STEPS * step)
-    counts = (mask.sum() for mask in (fits, is_few, is_near, is_short))
-    return GapCounts(len(gaps), *map(int, counts))
+    return [len(gaps), *(int(mask.sum()) for mask in (fits, is_few, is_near, is_short))]
 
 
 def _count_odd_phases(log: ShardedLog, step: int) -> int:

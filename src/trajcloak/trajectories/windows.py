@@ -10,7 +10,6 @@ from trajcloak.log import RequestLog
 from trajcloak.log.clean import group_by_user
 from trajcloak.options import HOLD
 from trajcloak.trajectories.fill import (
-    Timeline,
     collect_requests,
     complete_users,
     count_known,
@@ -22,9 +21,6 @@ from trajcloak.trajectories.ingest import Located
 from trajcloak.trajectories.layout import Layout
 
 CELLS_PER_THREAD = 1 << 16
-NOWHERE = np.uint32(2**32 - 1)
-"""Cell of a user of a stream who has left, or is not shown."""
-
 MAX_TICKS = 2**63 - 1
 
 
@@ -60,7 +56,14 @@ class WindowCutter:
         self._layout = layout
         grid, ranges = layout.grid, layout.ranges
         is_whole = layout.is_one_window
-        self._rows = None if is_whole else _RowsByTime(log, grid, layout.asked.missing == HOLD)
+        # Rows by time, if a window does not hold all of them; no order: they are in order already.
+        self._time = log.time
+        self._order: npt.NDArray[np.int64] | None = None
+        if not is_whole and (log.time[:-1] > log.time[1:]).any():
+            self._order = np.argsort(log.time, kind="stable")
+            self._time = log.time[self._order]
+        is_held = layout.asked.missing == HOLD and not is_whole
+        self._timeline = group_by_user(log) if is_held else None
         # Requests of a second input may be outside all windows.
         self._requests = (
             [np.arange(log.num_requests)]
@@ -70,25 +73,25 @@ class WindowCutter:
 
     def is_empty(self, number: int) -> bool:
         """Whether no row is near enough to a window to locate anybody in it."""
-        layout, rows = self._layout, self._rows
-        if rows is None or layout.asked.missing == HOLD:
+        layout = self._layout
+        if layout.is_one_window or layout.asked.missing == HOLD:
             return False
         start, stop = layout.ranges[number].tolist()
         margin = -(-layout.max_gap // layout.grid.every)
-        first, last = rows.find(start - margin, stop + margin)
+        first, last = self._find_rows(start - margin, stop + margin)
         return first == last
 
     def cut(self, number: int, threads: int) -> Window:
         """Cut one window."""
-        log, layout, rows = self._log, self._layout, self._rows
+        log, layout = self._log, self._layout
         start, stop = layout.ranges[number].tolist()
-        inside = None if rows is None else rows.between(start, stop)
+        inside = self._list_rows(start, stop)
         if self.is_empty(number):
             cells = np.empty((0, stop - start, 2), np.uint32)
             known = np.zeros(log.num_users, np.bool_)
             located = Located(missing=log.num_users * (stop - start))
         else:
-            cells, known, located = _build_cells(log, layout, rows, inside, start, stop, threads)
+            cells, known, located = self._locate(inside, start, stop, threads)
         # In a single window of all rows, every user has one.
         present = np.full(log.num_users, inside is None)
         if inside is not None:
@@ -115,6 +118,47 @@ class WindowCutter:
             located=located,
         )
 
+    def _locate(
+        self, inside: npt.NDArray[np.int64] | None, start: int, stop: int, threads: int
+    ) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.bool_], Located]:
+        """Locate every user at every instant of a window; ``inside`` are the rows in it, None: all.
+
+        Returns the cells, which users are located at all instants, and counts of how.
+        """
+        log, layout = self._log, self._layout
+        grid, max_gap = layout.grid, layout.max_gap
+        num_places = log.num_users * (stop - start)
+        # In small windows, of which there may be many, threads cost more than they save.
+        threads = min(threads, 1 + num_places // CELLS_PER_THREAD)
+        cells = scatter_reports(log, layout, inside, start, stop, threads)
+        found = count_known(cells, threads)
+        reported, held = int(found.sum()), 0
+        is_hold = layout.asked.missing == HOLD
+        if reported < num_places and (is_hold or max_gap >= 2 * grid.every or not grid.on_grid):
+            margin = min(-(-max_gap // grid.every), grid.num_instants)
+            around = self._list_rows(start - margin, stop + margin)
+            done = found == stop - start
+            held = complete_users(log, layout, around, self._timeline, start, margin, done, cells)
+            found = count_known(cells, threads)
+        known = int(found.sum())
+        located = Located(reported, known - reported - held, held, num_places - known)
+        return cells, found == stop - start, located
+
+    def _list_rows(self, start: int, stop: int) -> npt.NDArray[np.int64] | None:
+        """List the rows whose instants are in a half-open range; None: all, in a single window."""
+        if self._layout.is_one_window:
+            return None
+        first, last = self._find_rows(start, stop)
+        return np.arange(first, last) if self._order is None else self._order[first:last]
+
+    def _find_rows(self, start: int, stop: int) -> tuple[int, int]:
+        """Find, in order of time, the rows whose instants are in a half-open range."""
+        grid = self._layout.grid
+        moments = (grid.origin + instant * grid.every for instant in (start, stop))
+        ends = np.array([min(max(moment, -MAX_TICKS), MAX_TICKS) for moment in moments])
+        first, last = np.searchsorted(self._time, ends).tolist()
+        return first, last
+
 
 def join_marks(
     parts: Sequence[npt.NDArray[np.bool_] | None], counts: Sequence[int]
@@ -140,68 +184,3 @@ def _group_requests(log: RequestLog, grid: TimeGrid, ranges: Ranges) -> list[npt
     order = np.argsort(instant, kind="stable")
     edges = np.searchsorted(instant[order], ranges)
     return [order[start:stop] for start, stop in edges.tolist()]
-
-
-def _build_cells(
-    log: RequestLog,
-    layout: Layout,
-    rows: "_RowsByTime | None",
-    inside: npt.NDArray[np.int64] | None,
-    start: int,
-    stop: int,
-    threads: int,
-) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.bool_], Located]:
-    """Locate every user at every instant of a window; ``inside`` are the rows in it, None: all.
-
-    Returns the cells, which users are located at all instants, and counts of how.
-    """
-    # In small windows, of which there may be many, threads cost more than they save.
-    threads = min(threads, 1 + log.num_users * (stop - start) // CELLS_PER_THREAD)
-    grid, max_gap = layout.grid, layout.max_gap
-    hold = layout.asked.missing == HOLD
-    cells = scatter_reports(log, layout, inside, start, stop, threads)
-    found = count_known(cells, threads)
-    reported = int(found.sum())
-    known = found == stop - start
-    held = 0
-    if known.all():
-        return cells, known, Located(reported)
-    if hold or max_gap >= 2 * grid.every or not grid.on_grid:
-        margin = min(-(-max_gap // grid.every), grid.num_instants)
-        around = None if rows is None else rows.between(start - margin, stop + margin)
-        timeline = rows.timeline if hold and rows is not None else None
-        held = complete_users(log, layout, around, timeline, start, stop, margin, known, cells)
-        found = count_known(cells, threads)
-        known = found == stop - start
-    completed = int(found.sum())
-    located = Located(
-        reported, completed - reported - held, held, log.num_users * (stop - start) - completed
-    )
-    return cells, known, located
-
-
-class _RowsByTime:
-    """Rows of a log in order of their times."""
-
-    def __init__(self, log: RequestLog, grid: TimeGrid, is_held: bool) -> None:
-        self._grid, self._time = grid, log.time
-        self._order: npt.NDArray[np.int64] | None = None
-        if (log.time[:-1] > log.time[1:]).any():
-            self._order = np.argsort(log.time, kind="stable")
-            self._time = log.time[self._order]
-        self.timeline: Timeline | None = None
-        if is_held:
-            self.timeline = group_by_user(log)
-
-    def between(self, start: int, stop: int) -> npt.NDArray[np.int64]:
-        """List the rows whose instants are in a half-open range."""
-        first, last = self.find(start, stop)
-        return np.arange(first, last) if self._order is None else self._order[first:last]
-
-    def find(self, start: int, stop: int) -> tuple[int, int]:
-        """Find, in order of time, the rows whose instants are in a half-open range."""
-        grid = self._grid
-        moments = (grid.origin + instant * grid.every for instant in (start, stop))
-        ends = np.array([min(max(moment, -MAX_TICKS), MAX_TICKS) for moment in moments])
-        first, last = np.searchsorted(self._time, ends).tolist()
-        return first, last
