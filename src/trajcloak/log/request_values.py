@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -37,10 +38,16 @@ class SentRequests:
     """Requests of a second input, not matched to the users of the log yet."""
 
     users: pa.Array  # The distinct ids of their users.
-    requests: Requests  # ``user`` is the position in ``users``.
+    user: npt.NDArray[np.int32]  # (requests,): position of each request's user in ``users``.
+    time: npt.NDArray[np.int64]  # (requests,)
+    kind: npt.NDArray[np.int32]  # (requests,), as in :class:`Requests`.
+    kinds: pa.Table
 
 
-def drop_unsent(requests: Requests) -> Requests:
+AnyRequests = TypeVar("AnyRequests", Requests, SentRequests)
+
+
+def drop_unsent(requests: AnyRequests) -> AnyRequests:
     """Remove the distinct requests that no row has, and number the others again."""
     is_sent = np.zeros(requests.kinds.num_rows, np.bool_)
     is_sent[requests.kind] = True
@@ -164,15 +171,10 @@ class RequestBuilder:
 
 def _check_type(name: str, type_: pa.DataType) -> None:
     """Raise if values of a type cannot be published."""
-    if type_ == pa.float16():
+    if type_ == pa.float16() or pa.types.is_interval(type_):
         raise InputError(
             f"request column '{name}' is of type {type_}, which few readers know; expected "
-            f"float32 or float64; convert it"
-        )
-    if pa.types.is_interval(type_):
-        raise InputError(
-            f"request column '{name}' is of type {type_}, which cannot be published; expected "
-            f"durations or numbers; convert it"
+            f"float32, float64 or durations; convert it"
         )
     if pa.types.is_nested(type_):
         raise InputError(

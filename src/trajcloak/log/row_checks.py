@@ -11,14 +11,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from trajcloak.errors import InputError, OptionError
-from trajcloak.kernels.intern import IntegerIds, TextIds, intern_array, rank_ids, renumber
+from trajcloak.kernels.intern import IntegerIds, TextIds, rank_ids, renumber
 from trajcloak.kernels.threads import run_sliced
 from trajcloak.log.bad_rows import BadRows, Trouble
 from trajcloak.log.csv_text import find_unreadable
 from trajcloak.log.file_columns import LogSystem
 from trajcloak.log.filter import RowFilter, to_array
 from trajcloak.log.geometry import DEGREES
-from trajcloak.log.request_values import RequestBuilder, Requests, SentRequests
+from trajcloak.log.request_values import RequestBuilder, SentRequests
 from trajcloak.log.sharded_log import LogFacts, RequestLog, mixed_ids
 from trajcloak.log.times import (
     ISO_FORMS,
@@ -235,33 +235,27 @@ class RowReader:
         # No instant is that early or late: such a request is outside all windows, and is no
         # reason to refuse the others. Differences of times must not overflow.
         time = np.clip(rows.time, -MAX_TIME_SPAN - 1, MAX_TIME_SPAN - 1)
-        return SentRequests(
-            users, Requests(requests.kind, requests.kinds, user=rows.user, time=time)
-        )
+        return SentRequests(users, rows.user, time, requests.kind, requests.kinds)
 
     def _add_users(self, column: pa.Array, name: str, out: npt.NDArray[np.int32]) -> None:
         column = to_plain(column)
-        kind: type[IntegerIds] | type[TextIds]
         if pa.types.is_integer(column.type) and self._system.has_text_ids:
             # Ids from text files stay text until all of them are known.
             self.has_integer_ids = True
             column = column.cast(pa.string())
-        if pa.types.is_integer(column.type):
-            kind = IntegerIds
-        elif pa.types.is_string(column.type):
-            kind = TextIds
-        else:
+        is_integer = pa.types.is_integer(column.type)
+        if not (is_integer or pa.types.is_string(column.type)):
             raise InputError(
                 f"column '{name}' is of type {column.type}; expected whole numbers or text; "
                 f"convert the user ids"
             )
         if self._ids is None:
-            self._ids = kind()
-        if not isinstance(self._ids, kind):
+            self._ids = IntegerIds() if is_integer else TextIds()
+        if is_integer != isinstance(self._ids, IntegerIds):
             raise mixed_ids(name)
-        if isinstance(self._ids, IntegerIds):
+        if is_integer:
             column = self._cast_ids(column, name)
-        intern_array(self._ids, column, out)
+        out[:] = self._ids.intern(column)
 
     def _add_times(self, column: pa.Array, name: str, out: npt.NDArray[np.int64]) -> None:
         kind = find_time_kind(column.type)

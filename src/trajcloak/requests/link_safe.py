@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from trajcloak.bundles import Bundles
 from trajcloak.engines.engine import Engine
-from trajcloak.kernels.intern import IntegerIds, TextIds, intern_array
+from trajcloak.kernels.intern import IntegerIds, TextIds
 from trajcloak.release.result import BundleRange
 
 Users = npt.NDArray[np.int32]
@@ -62,7 +62,7 @@ def keep_unlinked(
             if numbers is None:
                 is_integer = pa.types.is_integer(members.ids.type)
                 numbers = IntegerIds() if is_integer else TextIds()
-            number = intern_array(numbers, members.ids)
+            number = numbers.intern(members.ids)
             for kind, position, bundle, count in members.senders:
                 one = Possible(number[position], bundle.astype(np.int64), count)
                 found[kind] = _join(found[kind], one) if kind in found else one
