@@ -69,9 +69,8 @@ Struct: TypeAlias = dict[int, Field]
 
 def decode_struct(data: bytes) -> Struct:
     """Read a structure, whose bytes are all of ``data``."""
-    reader = _Reader(data)
-    struct = reader.read_struct()
-    if reader.position != len(data):
+    struct, size = decode_first(data)
+    if size != len(data):
         raise ValueError("the structure ends before its bytes do")
     return struct
 
