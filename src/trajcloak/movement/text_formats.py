@@ -5,6 +5,7 @@ Blocks of whole lines are parsed column by column.
 
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -44,8 +45,7 @@ FIRST_SECOND, LAST_SECOND = 1_000_000_000, 9_999_999_999
 GEOLIFE_FOLDER = "trajectory"
 METRES_PER_FOOT = 0.3048
 UNKNOWN_FEET = -777
-_DAY = r"^\d{4}-\d\d-\d\d$"
-_CLOCK = r"^\d\d:\d\d:\d\d$"
+_MOMENT = r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d$"
 
 
 class BadLine(Exception):  # noqa: N818
@@ -199,9 +199,8 @@ def _shape_brinkhoff(table: pa.Table) -> pa.Table:
         raise BadLine(bad[1])
     if not pc.all(pc.is_finite(table["speed"])).as_py():
         raise BadLine("field 'speed' is not finite; expected a number")
-    return table.select(["id", "time", "x", "y", "class", "speed"]).rename_columns(
-        ["user_id", "time", "x", "y", "class", "speed"]
-    )
+    columns = ["id", "time", "x", "y", "class", "speed"]
+    return table.select(columns).rename_columns({"id": "user_id"})
 
 
 CABS = LineLayout(
@@ -303,15 +302,8 @@ def _shape_geolife(table: pa.Table) -> pa.Table:
 
 def _to_moments(date: pa.ChunkedArray, clock: pa.ChunkedArray) -> pa.ChunkedArray:
     """Join date and time; strict, because a time that was cut off would be a wrong time."""
-    is_whole = pc.and_(
-        pc.match_substring_regex(date, _DAY), pc.match_substring_regex(clock, _CLOCK)
-    )
-    try:
-        if not pc.all(is_whole).as_py():
-            raise BadLine
-        text = pc.binary_join_element_wise(date, clock, "T")
-        return pc.assume_timezone(text.cast(pa.timestamp("us")), "UTC")
-    except (pa.ArrowInvalid, BadLine):
-        raise BadLine(
-            "fields 'date' and 'clock' are no moment; expected YYYY-MM-DD and HH:MM:SS"
-        ) from None
+    text = pc.binary_join_element_wise(date, clock, "T")
+    if pc.all(pc.match_substring_regex(text, _MOMENT)).as_py():
+        with suppress(pa.ArrowInvalid):
+            return pc.assume_timezone(text.cast(pa.timestamp("us")), "UTC")
+    raise BadLine("fields 'date' and 'clock' are no moment; expected YYYY-MM-DD and HH:MM:SS")

@@ -102,7 +102,7 @@ class PointParser(XmlFile):
                 f"point",
                 lines[bad],
             ) from None
-        bad = pc.index(pc.is_finite(values), False).as_py() if pa.types.is_floating(type_) else -1
+        bad = pc.index(pc.is_finite(values), False).as_py() if type_ == pa.float64() else -1
         if bad >= 0:
             raise self.error(
                 f"'{name}' is not finite; expected a number; correct or remove the point",
