@@ -263,9 +263,9 @@ def count_measures(
     log: RequestLog, measure: Measure, found: np.uint64, shift: int
 ) -> npt.NDArray[np.int64]:
     """Count rows by digits of a measure; see :func:`count_digits`."""
-    if isinstance(measure, tuple):
-        return count_digits(_measure_reach(log.x, log.y, measure), found, shift)
-    return count_digits((log.x, log.y)[measure], found, shift)
+    is_centre = isinstance(measure, tuple)
+    values = _measure_reach(log.x, log.y, measure) if is_centre else (log.x, log.y)[measure]
+    return count_digits(values, found, shift)
 
 
 def _measure_reach(x: Floats, y: Floats, centre: tuple[float, float]) -> Floats:

@@ -168,12 +168,9 @@ def stream_batches(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the wanted columns of all files, in order; a thread reads ahead.
 
-    Columns have the file's types; from CSV, coordinates are float64, times int64 or
-    timestamps, and all others text.
-
-    ``groups`` are the row groups to read of a single Parquet file; default: all. ``first_row``:
-    rows of the log before these files, for messages. ``bad`` notes the rows that cannot be read;
-    default: they are refused at the end.
+    ``groups`` are the row groups to read of a single Parquet file. ``first_row``: rows of the log
+    before these files. ``bad`` notes the rows that cannot be read; default: they are refused at
+    the end.
     """
     noted = BadRows() if bad is None else bad
 

@@ -62,10 +62,11 @@ def decode_times(
     the log before the first.
     """
     if wanted.time_unit is not None:
-        times, found = _read_epochs(column, wanted)
+        times, found = _read_epochs(column, wanted.time, wanted.time_unit), "is out of range"
         expected = f"a number since 1970 in {wanted.time_unit}, as --time-unit says"
     else:
-        times, found = _read_texts(column, wanted)
+        assert wanted.time_format is not None
+        times, found = _read_texts(column, wanted.time, wanted.time_format), "cannot be read"
         expected = f"a time such as {wanted.time_format}, as --time-format says"
     lost = pc.and_(column.is_valid(), times.is_null()).to_numpy(zero_copy_only=False)
     if lost.any():
@@ -78,14 +79,12 @@ def decode_times(
     return times
 
 
-def _read_epochs(column: pa.Array, wanted: WantedColumns) -> tuple[pa.Array, str]:
-    assert wanted.time_unit is not None
-    type_, scale = column.type, TIME_UNITS[wanted.time_unit]
+def _read_epochs(column: pa.Array, name: str, unit: str) -> pa.Array:
+    type_, scale = column.type, TIME_UNITS[unit]
     if not (pa.types.is_integer(type_) or pa.types.is_floating(type_)):
         raise InputError(
-            f"column '{wanted.time}' is of type {type_}, and --time-unit is "
-            f"'{wanted.time_unit}'; expected numbers since 1970; leave out --time-unit, or convert "
-            f"the times"
+            f"column '{name}' is of type {type_}, and --time-unit is '{unit}'; expected numbers "
+            f"since 1970; leave out --time-unit, or convert the times"
         )
     kind = pa.int64() if pa.types.is_integer(type_) else pa.float64()
     numbers = column.cast(kind, safe=False)
@@ -95,24 +94,21 @@ def _read_epochs(column: pa.Array, wanted: WantedColumns) -> tuple[pa.Array, str
     is_good = (filled >= -most) & (filled <= most)
     ticks = np.rint(np.where(is_good, filled, 0) * scale).astype(np.int64)
     mask = ~is_good | numbers.is_null().to_numpy(zero_copy_only=False)
-    return pa.array(ticks, mask=mask).cast(pa.timestamp("us", "UTC")), "is out of range"
+    return pa.array(ticks, mask=mask).cast(pa.timestamp("us", "UTC"))
 
 
-def _read_texts(column: pa.Array, wanted: WantedColumns) -> tuple[pa.Array, str]:
+def _read_texts(column: pa.Array, name: str, form: str) -> pa.Array:
     if not pa.types.is_string(column.type):
         raise InputError(
-            f"column '{wanted.time}' is of type {column.type}, and --time-format is given; "
-            f"expected text; leave out --time-format"
+            f"column '{name}' is of type {column.type}, and --time-format is given; expected text; "
+            f"leave out --time-format"
         )
-    assert wanted.time_format is not None
     texts = pc.utf8_trim_whitespace(column)
-    if "%f" in wanted.time_format:
+    if "%f" in form:
         # Arrow knows no fractions of a second here.
-        times = [_read_text(text, wanted.time_format) for text in texts.to_pylist()]
-        zone = "UTC" if "%z" in wanted.time_format else None
-        return pa.array(times, pa.timestamp("us", zone)), "cannot be read"
-    times = pc.strptime(texts, format=wanted.time_format, unit="us", error_is_null=True)
-    return times, "cannot be read"
+        times = [_read_text(text, form) for text in texts.to_pylist()]
+        return pa.array(times, pa.timestamp("us", "UTC" if "%z" in form else None))
+    return pc.strptime(texts, format=form, unit="us", error_is_null=True)
 
 
 def _read_text(text: str | None, form: str) -> datetime | None:

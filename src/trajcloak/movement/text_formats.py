@@ -179,12 +179,7 @@ BRINKHOFF = LineLayout(
 
 
 def read_brinkhoff_points(source: MovementSource) -> Iterator[pa.RecordBatch]:
-    """Yield the points of all files, which are parts of one run of Brinkhoff's generator.
-
-    One line per object and time, with fields separated by tabs: what happens (``newpoint``,
-    ``point``, ``disappearpoint``), id, report number, class, time, x, y, speed, and the
-    position of the next node.
-    """
+    """Yield the points of all files, which are parts of one run of Brinkhoff's generator."""
     for file in source.files:
         for table in read_tables(source, file, BRINKHOFF, _shape_brinkhoff):
             yield from table.to_batches()
@@ -214,8 +209,7 @@ CABS = LineLayout(
 def read_cab_points(source: MovementSource) -> Iterator[pa.RecordBatch]:
     """Yield the points of all files, each of one cab: ``new_NAME.txt``, ``NAME`` is the user.
 
-    One line per point, newest first or in any other order, with fields separated by single
-    spaces: latitude, longitude, whether a passenger was aboard (0 or 1), seconds since 1970.
+    Points come newest first, or in any other order. ``occupied``: whether a passenger was aboard.
     """
     check_one_file_per_user(source.files, _name_cab)
     for file in source.files:
@@ -264,9 +258,7 @@ GEOLIFE = LineLayout(
 def read_geolife_points(source: MovementSource) -> Iterator[pa.RecordBatch]:
     """Yield the points of all files, ``USER/Trajectory/NAME.plt``; a user may have many.
 
-    Six header lines, then one line per point, with fields separated by commas: latitude,
-    longitude, 0, altitude in feet (-777: not known), days since 1899-12-30, date and time in
-    GMT.
+    Dates and times are in GMT; ``days`` since 1899-12-30 say the same once more.
     """
     users = [_name_geolife_user(file) for file in source.files]
     for file, user in zip(source.files, users, strict=True):

@@ -48,8 +48,6 @@ _PREFIXES = {"vehicle": "", "person": "person:"}
 _GEOGRAPHIC = re.compile(r"<fcd-output\.geo\s+value=[\"'](true|t|yes|on|x|1)[\"']", re.IGNORECASE)
 """Matches the configuration that SUMO writes into a comment at the top of the file."""
 
-_ROOT_DEPTH, _STEP_DEPTH, _POINT_DEPTH = 1, 2, 3
-
 
 class PointParser(XmlFile):
     """Parser of one file of points; each format has a subclass.
@@ -239,28 +237,26 @@ class _SumoParser(PointParser):
             self.geographic = True
 
     def start(self, name: str, attributes: dict[str, str], depth: int) -> None:
-        if depth == _POINT_DEPTH and name in _PREFIXES and self._time is not None:
-            self._add_point(name, attributes)
-        elif depth == _STEP_DEPTH and name == "timestep":
-            self._time = self._read_time(attributes)
-        elif depth == _ROOT_DEPTH:
+        if depth == 1:
             self.check_root(name, "fcd-export")
             self.parser.CommentHandler = None
-        else:
-            self._look_at_other(name, depth)
-
-    def _look_at_other(self, name: str, depth: int) -> None:
-        if depth == _STEP_DEPTH:
-            self._time = None
-        if name == CONTAINER:
-            self.source.skip(CONTAINER)
         elif name in _PREFIXES:
-            raise self.error(
-                f"a <{name}> is not directly inside a <timestep>; expected its time; let SUMO "
-                f"write the file again"
-            )
+            self._add_point(name, attributes)
+        elif name == "timestep":
+            self._time = self._read_time(attributes)
+        elif name == CONTAINER:
+            self.source.skip(CONTAINER)
+
+    def end(self, name: str, depth: int) -> None:
+        if name == "timestep":
+            self._time = None
 
     def _add_point(self, name: str, attributes: dict[str, str]) -> None:
+        if self._time is None:
+            raise self.error(
+                f"a <{name}> is not inside a <timestep>; expected its time; let SUMO write the "
+                f"file again"
+            )
         get = attributes.get
         user, x, y = get("id"), get("x"), get("y")
         if not user or x is None or y is None:
