@@ -5,6 +5,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from trajcloak.errors import InputError
 from trajcloak.log.bad_rows import BadRows, Trouble
 from trajcloak.log.geometry import DEGREES
 from trajcloak.log.request_values import find_sent
@@ -126,7 +127,7 @@ class RowFilter:
 
     def _drop_places(self, batch: pa.RecordBatch, keep: npt.NDArray[np.bool_]) -> None:
         """Drop rows for their coordinates."""
-        x, y = (_to_floats(column) for column in batch.columns[2:4])
+        x, y = (to_floats(batch.column(name), name) for name in batch.schema.names[2:4])
         if OUT_OF_RANGE in self._columns.drop:
             limits = DEGREES if self._geographic else (np.inf, np.inf)
             for values, limit, column in zip((x, y), limits, batch.columns[2:4], strict=True):
@@ -152,11 +153,15 @@ def to_array(rows: range | npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     return np.arange(rows.start, rows.stop) if isinstance(rows, range) else rows
 
 
-def _to_floats(column: pa.Array) -> npt.NDArray[np.float64]:
-    """Convert a column to numbers; NaN for empty cells and for columns of other types."""
-    try:
-        values = column.cast(pa.float64(), safe=False)
-    except pa.ArrowException:
-        return np.full(len(column), np.nan)
-    numbers: npt.NDArray[np.float64] = values.to_numpy(zero_copy_only=False)
-    return numbers
+def to_floats(column: pa.Array, name: str) -> npt.NDArray[np.float64]:
+    """Convert coordinates to numbers; NaN for empty cells."""
+    type_ = column.type
+    if not (
+        pa.types.is_floating(type_) or pa.types.is_integer(type_) or pa.types.is_decimal(type_)
+    ):
+        raise InputError(
+            f"column '{name}' is of type {type_}; expected numbers; convert it, or name another "
+            f"column with --lon and --lat, or with --x and --y"
+        )
+    numbers = column.cast(pa.float64(), safe=False)
+    return np.asarray(numbers.to_numpy(zero_copy_only=False), np.float64)

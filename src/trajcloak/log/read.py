@@ -94,9 +94,8 @@ class ReadCounts(NamedTuple):
     shifted: dict[str, int]
     num_read: int  # Location reports, or requests, that were read, dropped ones included.
     has_integer_ids: bool  # Whether some file has ids that are numbers.
-    # Whether ids are numbers, whether times are timestamps, and their zone, of all rows that have
-    # a place.
-    kinds: set[tuple[bool, tuple[bool, str | None]]]
+    # Whether ids are numbers, and the kind of times, of all rows that have a place.
+    kinds: set[tuple[bool, str]]
     dropped_requests: int  # Requests of rows that were dropped.
     bad: BadRows  # Rows that are refused, and the files that were read.
 

@@ -1,7 +1,8 @@
 """Requests of a log: distinct name-value sets, numbered in sorted order."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import TypeVar
 
 import numpy as np
@@ -102,7 +103,7 @@ class RequestBuilder:
                 columns[name] = _spell(name, column)
                 type_ = pa.string()
             self._add_type(name, type_)
-        sent = _find_valid(list(columns.values()))
+        sent = _find_valid(columns.values())
         rows = np.flatnonzero(sent.to_numpy(zero_copy_only=False))
         if not len(rows):
             return
@@ -187,15 +188,12 @@ def find_sent(batch: pa.RecordBatch, names: Sequence[str]) -> pa.BooleanArray:
     """Find the rows of a batch that have a value of some request attribute."""
     if not names:
         return pa.array(np.zeros(batch.num_rows, np.bool_))
-    return _find_valid(list(flatten_columns(batch, names).values()))
+    return _find_valid(flatten_columns(batch, names).values())
 
 
-def _find_valid(columns: Sequence[pa.Array]) -> pa.BooleanArray:
+def _find_valid(columns: Iterable[pa.Array]) -> pa.BooleanArray:
     """Find the rows that are not null in some column."""
-    valid = columns[0].is_valid()
-    for column in columns[1:]:
-        valid = pc.or_(valid, column.is_valid())
-    return valid
+    return reduce(pc.or_, (column.is_valid() for column in columns))
 
 
 def _spell(name: str, column: pa.Array) -> pa.Array:

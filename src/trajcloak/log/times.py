@@ -25,6 +25,9 @@ ISO_FORMS = (
     "ISO 8601 with a zone, such as 2024-05-06T08:00:00+02:00",
 )
 
+WHOLE_NUMBERS = "whole numbers"
+WITHOUT_ZONE, WITH_ZONE = "timestamps without a zone", "timestamps with a zone"
+"""Kinds of times."""
 
 Moments = npt.NDArray[np.int64]
 """Microseconds since 1970."""
@@ -118,28 +121,19 @@ def _read_text(text: str | None, form: str) -> datetime | None:
         return None
 
 
-def find_time_kind(type_: pa.DataType) -> tuple[bool, str | None]:
-    """Whether times of a type are timestamps, and their zone."""
-    if not pa.types.is_timestamp(type_):
-        return False, None
-    return True, "UTC" if type_.tz else None
+def name_kind(*, has_timestamps: bool, has_zone: bool) -> str:
+    """Name the kind of times: the only three that a log may have."""
+    if not has_timestamps:
+        return WHOLE_NUMBERS
+    return WITH_ZONE if has_zone else WITHOUT_ZONE
 
 
-def mixed_times(name: str | None, kinds: Iterable[tuple[bool, str | None]]) -> InputError:
-    """Build the error for times of several kinds: timestamps or not, with a zone or without."""
-    names = {name_times(kind) for kind in kinds}
+def mixed_times(name: str | None, kinds: Iterable[str]) -> InputError:
+    """Build the error for times of several kinds."""
     return InputError(
-        f"column '{name}' holds times of different kinds ({', '.join(sorted(names))}); expected "
+        f"column '{name}' holds times of different kinds ({', '.join(sorted(kinds))}); expected "
         f"one kind; convert the times"
     )
-
-
-def name_times(kind: tuple[bool, str | None]) -> str:
-    """Name the kind of times in a message."""
-    has_timestamps, zone = kind
-    if not has_timestamps:
-        return "whole numbers"
-    return f"timestamps {'without' if zone is None else 'with'} a zone"
 
 
 def to_utc(local: Moments, zone: str) -> tuple[Moments, int, int]:

@@ -35,7 +35,6 @@ ENCODING, ENCODING_V2 = 2, 4
 DELTA_BYTE_ARRAY = 7
 """An encoding in which each value may repeat all of the one before."""
 
-
 STOP, TRUE, FALSE, BYTE, I16, I32, I64, DOUBLE, BINARY, LIST = range(10)
 STRUCT = 12
 LONG_LIST = 15
@@ -164,8 +163,6 @@ def _write_struct(struct: Struct, out: bytearray) -> None:
     last = 0
     for number, field in struct.items():
         type_ = field.type
-        if type_ in (TRUE, FALSE):
-            type_ = TRUE if field.value else FALSE
         if 0 < number - last <= 15:
             out.append(number - last << 4 | type_)
         else:
