@@ -13,8 +13,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numba import njit
 
-from trajcloak.kernels.sort import sort_words
-
 FIRST_CAPACITY = 1 << 12
 EMPTY = np.int32(-1)
 _MIX = np.uint64(0x9E3779B97F4A7C15)
@@ -100,15 +98,10 @@ def hash_ids(ids: pa.Array) -> npt.NDArray[np.uint64]:
 
 def sort_ids(ids: pa.Array) -> npt.NDArray[np.int64]:
     """List the positions of distinct ids in ascending order of the ids."""
-    if not pa.types.is_integer(ids.type):
-        order: npt.NDArray[np.int64] = pc.sort_indices(ids).to_numpy().astype(np.int64)
-        return order
-    # With the sign bit flipped, signed numbers sort like unsigned words.
-    words = ids.to_numpy().view(np.uint64) ^ np.uint64(1 << 63)
-    # Users fit int32, for which the kernel is compiled in any case.
-    number = np.arange(len(ids), dtype=np.int32)
-    sort_words(words, number, 0, len(ids), np.empty_like(words), np.empty_like(number))
-    return number.astype(np.int64)
+    if pa.types.is_integer(ids.type):
+        return np.argsort(ids.to_numpy())
+    order: npt.NDArray[np.int64] = pc.sort_indices(ids).to_numpy().astype(np.int64)
+    return order
 
 
 def rank_ids(ids: pa.Array) -> tuple[pa.Array, npt.NDArray[np.int32]]:

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from operator import attrgetter
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -196,7 +195,7 @@ def _attach_requests(
         for shard, part in zip(log.shards, log.ask(find_part, len(sent)), strict=True)
     ]
     log = log.change(engine.derive(call_on_shard, jobs))
-    num_known = sum(log.ask(attrgetter("num_requests")))
+    num_known = sum(log.ask(_count_requests))
     engine.drop(sent)
     engine.progress(READING_REQUESTS, total.num_read, total.num_read)
     refused = [f"request log: {reason}" for reason in total.bad.explain()]
@@ -257,10 +256,8 @@ def read_rows(
 ) -> Iterator[list[Any]]:
     """Read some rows, ``chunk`` at a time, and split them by the shard of their user.
 
-    ``locations`` are the facts about the locations if the rows are those of a request log.
-
-    Yields, for each chunk, the rows or requests of every shard and then the
-    :class:`ReadCounts`.
+    ``locations`` are the facts about the locations if the rows are those of a request log. Yields,
+    for each chunk, the rows or requests of every shard and then the :class:`ReadCounts`.
     """
     expected_rows = count_rows(files) if groups is None else 0
     label = READING if locations is None else READING_REQUESTS
@@ -328,9 +325,17 @@ def join_shard(
     yield log, None if log is None else describe(log)
 
 
+def _list_kinds(log: RequestLog) -> pa.Table:
+    return log.requests.kinds
+
+
+def _count_requests(log: RequestLog) -> int:
+    return log.num_requests
+
+
 def _number_kinds(log: ShardedLog) -> ShardedLog:
     """Number the requests of all shards as rows of one table."""
-    tables = log.ask(attrgetter("requests.kinds"))
+    tables = log.ask(_list_kinds)
     if len(tables) == 1:
         return replace(log, kinds=tables[0])
     return renumber_kinds(log, *merge_kinds(tables))

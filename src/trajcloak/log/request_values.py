@@ -237,10 +237,7 @@ def number_kinds(
 def merge_kinds(
     tables: Sequence[pa.Table],
 ) -> tuple[pa.Table, list[npt.NDArray[np.int32]]]:
-    """Merge the distinct requests of several shards.
-
-    Returns them, and for each table the new number of each of its rows.
-    """
+    """Merge the distinct requests of several shards; returns also their new numbers by table."""
     builder = RequestBuilder(tuple(tables[0].column_names))
     for table in tables:
         builder.add_kinds(table)
@@ -318,10 +315,7 @@ def to_plain_numbers(values: pa.Array) -> pa.Array:
 def _number_rows(
     codes: list[npt.NDArray[np.int64]], sizes: list[int]
 ) -> tuple[npt.NDArray[np.int32], list[npt.NDArray[np.int64]]]:
-    """Give numbers to the distinct rows of several code columns in lexicographic order.
-
-    Returns the number of each row, and the codes of each distinct row by column.
-    """
+    """Number the distinct rows of code columns in lexicographic order; returns also their codes."""
     seen, number = compress_numbers(codes[0], sizes[0])
     distinct = [seen]
     for code, size in zip(codes[1:], sizes[1:], strict=True):
@@ -334,10 +328,7 @@ def _number_rows(
 def compress_numbers(
     number: npt.NDArray[np.integer], size: int
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """List the distinct numbers, ascending, and the position of each number in that list.
-
-    All numbers are below ``size``.
-    """
+    """List the distinct numbers below ``size``, ascending, and the place of each number there."""
     if size <= max(len(number), 1 << 16):
         rank = np.zeros(size, np.int64)
         rank[number] = 1

@@ -25,6 +25,7 @@ from trajcloak.log.times import (
     MAX_TIME_SPAN,
     WHOLE_NUMBERS,
     WITH_ZONE,
+    WITHOUT_ZONE,
     choose_time_type,
     copy_times,
     mixed_times,
@@ -268,8 +269,16 @@ class RowReader:
             self._time_kind = kind
         if kind != self._time_kind:
             raise mixed_times(name, [self._time_kind, kind])
-        if self._columns.tz is not None:
-            values = self._to_utc(values, kind, self._columns.tz)
+        tz = self._columns.tz
+        if tz is not None and kind == WHOLE_NUMBERS:
+            raise OptionError(
+                f"tz is '{tz}', and the log has integer instants; expected timestamps; leave out "
+                f"--tz, or convert the times"
+            )
+        if tz is not None and kind == WITHOUT_ZONE:
+            values, ambiguous, nonexistent = to_utc(values, tz)
+            self.shifted["ambiguous"] += ambiguous
+            self.shifted["nonexistent"] += nonexistent
         if self._origin is None:
             self._origin = int(values[0])
         low, high, self._step = map(int, copy_times(values, self._origin, self._step, out))
@@ -318,25 +327,8 @@ class RowReader:
                     places = [values[is_good] for values in places]
         return batch, times, places
 
-    def _to_utc(self, values: npt.NDArray[np.int64], kind: str, tz: str) -> npt.NDArray[np.int64]:
-        """Convert times without a zone from the zone asked for to UTC."""
-        if kind == WHOLE_NUMBERS:
-            raise OptionError(
-                f"tz is '{tz}', and the log has integer instants; expected timestamps; leave out "
-                f"--tz, or convert the times"
-            )
-        if kind == WITH_ZONE:
-            return values
-        utc, ambiguous, nonexistent = to_utc(values, tz)
-        self.shifted["ambiguous"] += ambiguous
-        self.shifted["nonexistent"] += nonexistent
-        return utc
-
     def _read_times(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.Array]:
-        """Convert times to whole numbers, or to timestamps in microseconds.
-
-        Rows whose time cannot be read are refused; returns the others, too.
-        """
+        """Convert times to whole numbers or microseconds; refuses rows whose time is unreadable."""
         name, column = batch.schema.names[1], to_plain(batch.column(1))
         if not len(column):
             return batch, column

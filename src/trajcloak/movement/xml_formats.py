@@ -50,11 +50,7 @@ _GEOGRAPHIC = re.compile(r"<fcd-output\.geo\s+value=[\"'](true|t|yes|on|x|1)[\"'
 
 
 class PointParser(XmlFile):
-    """Parser of one file of points; each format has a subclass.
-
-    A subclass appends points to ``rows`` in ``start`` and ``end``, and makes a batch of
-    them in ``build_batch``.
-    """
+    """Parser of one file; ``start`` and ``end`` of a subclass append points to ``rows``."""
 
     def __init__(self, source: MovementSource, file: Path) -> None:
         super().__init__(file)
@@ -206,10 +202,8 @@ def _to_zoned(times: tuple[str, ...]) -> pa.Array:
 def read_sumo_points(source: MovementSource) -> Iterator[pa.RecordBatch]:
     """Yield the points of all files, which are parts of one run of SUMO.
 
-    ``<fcd-export>`` holds a ``<timestep>`` per moment, which holds ``<vehicle>``,
-    ``<person>`` and ``<container>`` elements with the attributes id, x, y, speed, type,
-    lane and others. SUMO counts time in milliseconds, and so does the log: no step is
-    rounded, and the unit does not depend on the data.
+    SUMO counts time in milliseconds, and so does the log: no step is rounded, and the unit does
+    not depend on the data.
     """
     geographic = None
     for file in source.files:

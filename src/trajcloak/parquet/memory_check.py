@@ -48,15 +48,10 @@ T = TypeVar("T")
 
 
 def check_parquet(path: Path) -> None:
-    """Raise if a file is no Parquet file that Arrow can read in little memory.
+    """Raise a ValueError if a file is no Parquet file that Arrow can read in little memory.
 
-    Raises
-    ------
-    ValueError
-        If footer or pages are damaged, disagree, or claim more than the file can hold. The
-        message says what is wrong, without the file's name.
-    OSError
-        If the file cannot be read.
+    So if footer or pages are damaged, disagree, or claim more than the file can hold. The message
+    says what is wrong, without the file's name.
     """
     if not path.is_file():
         raise ValueError("it is no file")

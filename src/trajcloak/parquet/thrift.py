@@ -75,13 +75,7 @@ def decode_struct(data: bytes) -> Struct:
 
 
 def decode_first(data: bytes) -> tuple[Struct, int]:
-    """Read the structure that ``data`` starts with; returns it, and how many bytes it takes.
-
-    Raises
-    ------
-    ThriftEndError
-        If the structure goes on after the last byte.
-    """
+    """Read the structure that ``data`` starts with; returns it, and how many bytes it takes."""
     reader = _Reader(data)
     return reader.read_struct(), reader.position
 
