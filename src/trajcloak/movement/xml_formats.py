@@ -52,6 +52,8 @@ _GEOGRAPHIC = re.compile(r"<fcd-output\.geo\s+value=[\"'](true|t|yes|on|x|1)[\"'
 class PointParser(XmlFile):
     """Parser of one file; ``start`` and ``end`` of a subclass append points to ``rows``."""
 
+    geographic = True  # Whether coordinates are longitude and latitude.
+
     def __init__(self, source: MovementSource, file: Path) -> None:
         super().__init__(file)
         self.source = source
@@ -70,9 +72,12 @@ class PointParser(XmlFile):
             yield self._take_batch()
 
     def _take_batch(self) -> pa.RecordBatch:
-        columns = zip(*self.rows, strict=True)
+        *columns, lines = zip(*self.rows, strict=True)
         self.rows.clear()
-        return self.build_batch(*columns)
+        batch = self.build_batch(*columns, lines)
+        if self.geographic and (bad := find_bad_place(batch, geographic=True)):
+            raise self.error(f"{bad[1]}; correct or remove the point", lines[bad[0]])
+        return batch
 
     def check_root(self, name: str, expected: str) -> None:
         """Raise unless the first element, which is being read, has the right name."""
@@ -88,20 +93,14 @@ class PointParser(XmlFile):
         options = pc.CastOptions(type_)
         try:
             values = column.cast(options=options)
+            bad = pc.index(pc.is_finite(values), False).as_py() if type_ == pa.float64() else -1
+            fault = "is not finite; expected a number"
         except pa.ArrowInvalid:
             # Arrow's own message would quote the value, which may be a place.
             bad = int(find_unreadable(column, options)[0])
-            raise self.error(
-                f"'{name}' cannot be read; expected {_EXPECTED[type_]}; correct or remove the "
-                f"point",
-                lines[bad],
-            ) from None
-        bad = pc.index(pc.is_finite(values), False).as_py() if type_ == pa.float64() else -1
+            fault = f"cannot be read; expected {_EXPECTED[type_]}"
         if bad >= 0:
-            raise self.error(
-                f"'{name}' is not finite; expected a number; correct or remove the point",
-                lines[bad],
-            )
+            raise self.error(f"'{name}' {fault}; correct or remove the point", lines[bad])
         return values
 
 
@@ -185,10 +184,7 @@ class _GpxParser(PointParser):
             name: self.cast(lines, name, texts, pa.float64())
             for name, texts in (("lon", lons), ("lat", lats), ("altitude", altitudes))
         }
-        batch = pa.record_batch({"time": moments, **numbers})
-        if bad := find_bad_place(batch, geographic=True):
-            raise self.error(f"{bad[1]}; correct or remove the point", lines[bad[0]])
-        return batch
+        return pa.record_batch({"time": moments, **numbers})
 
 
 def _to_zoned(times: tuple[str, ...]) -> pa.Array:
@@ -283,7 +279,7 @@ class _SumoParser(PointParser):
             name: self.cast(lines, name, texts, pa.float64())
             for name, texts in ((first, xs), (second, ys), ("speed", speeds))
         }
-        batch = pa.record_batch(
+        return pa.record_batch(
             {
                 "user_id": pa.array(users, pa.string()),
                 "time": pa.array(times, pa.int64()),
@@ -292,6 +288,3 @@ class _SumoParser(PointParser):
                 "lane": pa.array(lanes, pa.string()),
             }
         )
-        if self.geographic and (bad := find_bad_place(batch, geographic=True)):
-            raise self.error(f"{bad[1]}; correct or remove the point", lines[bad[0]])
-        return batch
