@@ -24,8 +24,7 @@ from trajcloak.log.clean import (
     find_null_island,
     find_swapped,
     find_teleports,
-    may_be_at_zero,
-    may_be_swapped,
+    may_be_misplaced,
 )
 from trajcloak.log.sharded_log import ShardedLog
 from trajcloak.options import MIN_K, NULL_ISLAND, SWAPPED, TELEPORT, Options
@@ -306,7 +305,7 @@ def list_suspects(log: RequestLog) -> list[Suspect]:
     """
     whole = hold_in_memory(log)
     masks = dict.fromkeys((NULL_ISLAND, SWAPPED), np.zeros(log.num_rows, np.bool_))
-    if may_be_swapped(whole.facts) or may_be_at_zero(whole.facts):
+    if may_be_misplaced(whole.facts):
         bulk = find_bulk(whole)
         masks = {NULL_ISLAND: find_null_island(log, bulk), SWAPPED: find_swapped(log, bulk)}
     listed = masks[NULL_ISLAND] | masks[SWAPPED]

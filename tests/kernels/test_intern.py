@@ -36,25 +36,11 @@ def number_naively(batches):
     return numbers, list(known)
 
 
-def intern_texts(ids, array):
-    """Pass an Arrow array on by its buffers, as the log's reader does."""
-    out = np.full(len(array), -9, np.int32)
-    _, offsets, data = array.buffers()
-    ids.intern(
-        np.frombuffer(offsets, np.int64)[array.offset : array.offset + len(array) + 1],
-        np.frombuffer(data or b"", np.uint8),
-        out,
-    )
-    return out.tolist()
-
-
 def check_integers(batches):
     ids = IntegerIds()
     expected, distinct = number_naively(batches)
     for batch, numbers in zip(batches, expected, strict=True):
-        out = np.full(len(batch), -9, np.int32)
-        ids.intern(np.array(batch, np.int64), out)
-        assert np.array_equal(out, numbers)
+        assert np.array_equal(ids.intern(pa.array(batch, pa.int64())), numbers)
     assert ids.distinct().equals(pa.array(distinct, pa.int64()))
 
 
@@ -62,7 +48,7 @@ def check_texts(batches):
     ids = TextIds()
     expected, distinct = number_naively(batches)
     for batch, numbers in zip(batches, expected, strict=True):
-        out = intern_texts(ids, pa.array(batch, pa.large_string()))
+        out = ids.intern(pa.array(batch, pa.large_string()))
         assert np.array_equal(out, numbers)  # a list would make a failure print for minutes
     listed = ids.distinct()
     listed.validate(full=True)
@@ -175,6 +161,10 @@ def test_a_full_list_and_a_full_buffer_at_once():
     check_texts([values, ["one more", *values], ["x" * 200_000, values[0]]])
 
 
+def hash_integer(number):
+    return _hash_integer(np.int64(number).view(np.uint64))
+
+
 def hash_text(text):
     data = np.frombuffer(text.encode(), np.uint8)
     return _hash_text(data, 0, len(data))
@@ -189,7 +179,7 @@ def same_slot(values, hash_value, slot):
 @needs_jit
 @pytest.mark.parametrize("slot", [0, 2 * FIRST_CAPACITY - 1])
 def test_integers_that_share_a_slot(slot):
-    crowd = same_slot(range(-80_000, 80_000), _hash_integer, slot)
+    crowd = same_slot(range(-80_000, 80_000), hash_integer, slot)
     assert len(crowd) > 10
     check_integers(draw_batches(np.random.default_rng(slot), crowd))
 
@@ -220,9 +210,9 @@ def test_slices_of_an_array(start, length):
     whole = pa.array(["", "abc", "é", "abc", "abcd", "", "c"], pa.large_string())
     part = whole.slice(start, length)
     ids = TextIds()
-    intern_texts(ids, pa.array(["c", "é"], pa.large_string()))
+    ids.intern(pa.array(["c", "é"], pa.large_string()))
     expected, distinct = number_naively([["c", "é"], part.to_pylist()])
-    assert intern_texts(ids, part) == expected[1]
+    assert ids.intern(part).tolist() == expected[1]
     assert ids.distinct().to_pylist() == distinct
 
 
@@ -234,15 +224,15 @@ def test_batches_cut_from_one_array():
     expected, distinct = number_naively([values])
     numbers = []
     for start in range(0, 500, 37):
-        numbers += intern_texts(ids, whole.slice(start, 37))
+        numbers += ids.intern(whole.slice(start, 37)).tolist()
     assert numbers == expected[0]
     assert ids.distinct().to_pylist() == distinct
 
 
 def test_ids_listed_earlier_stay_as_they_were():
     ids = TextIds()
-    intern_texts(ids, pa.array(["a", "b"], pa.large_string()))
+    ids.intern(pa.array(["a", "b"], pa.large_string()))
     before = ids.distinct()
-    intern_texts(ids, pa.array(["c" * 100, "a"], pa.large_string()))
+    ids.intern(pa.array(["c" * 100, "a"], pa.large_string()))
     assert before.to_pylist() == ["a", "b"]
     assert ids.distinct().to_pylist() == ["a", "b", "c" * 100]

@@ -171,8 +171,8 @@ def list_rows(log):
 
 
 def list_facts(log):
-    """The facts that must not depend on requests; any time of the log is as good as another."""
-    of_requests = {"num_requests", "unknown_requests", "has_text_requests", "some_time"}
+    """The facts that must not depend on requests."""
+    of_requests = {"num_requests", "unknown_requests", "has_text_requests"}
     names = [field.name for field in fields(log.facts) if field.name not in of_requests]
     return {name: getattr(log.facts, name) for name in names}
 

@@ -13,8 +13,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numba import njit
 
-from trajcloak.kernels.sort import sort_words
-
 FIRST_CAPACITY = 1 << 12
 EMPTY = np.int32(-1)
 _MIX = np.uint64(0x9E3779B97F4A7C15)
@@ -30,17 +28,18 @@ class IntegerIds:
         self._count = 0
         self._last = 0
 
-    def intern(self, ids: npt.NDArray[np.int64], out: npt.NDArray[np.int32]) -> None:
-        """Write the number of each id to ``out``."""
-        row = 0
+    def intern(self, ids: pa.Array) -> npt.NDArray[np.int32]:
+        """Return the number of each id; ``ids`` is int64 without nulls."""
+        values, number, row = ids.to_numpy(), np.empty(len(ids), np.int32), 0
         while True:
             row, self._count, self._last = _intern_integers(
-                ids, row, self._ids, self._table, self._count, self._last, out
+                values, row, self._ids, self._table, self._count, self._last, number
             )
-            if row == len(ids):
-                return
+            if row == len(values):
+                return number
+            hashes = _hash_integer(self._ids.view(np.uint64))
             self._ids = np.concatenate([self._ids, np.empty_like(self._ids)])
-            self._table = _rehash_integers(self._ids, self._count, 2 * len(self._table))
+            self._table = _rehash(hashes, self._count, 2 * len(self._table))
 
     def distinct(self) -> pa.Array:
         """List the ids by number."""
@@ -58,21 +57,17 @@ class TextIds:
         self._count = 0
         self._last = 0
 
-    def intern(
-        self,
-        offsets: npt.NDArray[np.int64],
-        data: npt.NDArray[np.uint8],
-        out: npt.NDArray[np.int32],
-    ) -> None:
-        """Write the number of each id to ``out``; ids as Arrow large_string buffers."""
-        row = 0
+    def intern(self, ids: pa.Array) -> npt.NDArray[np.int32]:
+        """Return the number of each id; ``ids`` is text, or numbers to be written as text."""
+        offsets, data = _text_buffers(ids)
+        number, row = np.empty(len(ids), np.int32), 0
         while True:
             row, self._count, self._last = _intern_texts(
                 offsets, data, row,
-                self._data, self._ends, self._hashes, self._table, self._count, self._last, out,
+                self._data, self._ends, self._hashes, self._table, self._count, self._last, number,
             )  # fmt: skip
-            if row == len(offsets) - 1:
-                return
+            if row == len(ids):
+                return number
             self._grow(int(offsets[row + 1] - offsets[row]))
 
     def _grow(self, needed: int) -> None:
@@ -94,18 +89,6 @@ class TextIds:
         )
 
 
-def intern_array(
-    interner: IntegerIds | TextIds, ids: pa.Array, out: npt.NDArray[np.int32] | None = None
-) -> npt.NDArray[np.int32]:
-    """Return the number of each id of an Arrow array, int64 or text; in ``out``, if given."""
-    number = np.empty(len(ids), np.int32) if out is None else out
-    if isinstance(interner, IntegerIds):
-        interner.intern(ids.to_numpy(), number)
-    else:
-        interner.intern(*_text_buffers(ids), number)
-    return number
-
-
 def hash_ids(ids: pa.Array) -> npt.NDArray[np.uint64]:
     """Hash ids, int64 or text; the same on every machine, and for a number and its text."""
     hashes = np.empty(len(ids), np.uint64)
@@ -115,15 +98,10 @@ def hash_ids(ids: pa.Array) -> npt.NDArray[np.uint64]:
 
 def sort_ids(ids: pa.Array) -> npt.NDArray[np.int64]:
     """List the positions of distinct ids in ascending order of the ids."""
-    if not pa.types.is_integer(ids.type):
-        order: npt.NDArray[np.int64] = pc.sort_indices(ids).to_numpy().astype(np.int64)
-        return order
-    # With the sign bit flipped, signed numbers sort like unsigned words.
-    words = ids.to_numpy().view(np.uint64) ^ np.uint64(1 << 63)
-    # Users fit int32, for which the kernel is compiled in any case.
-    number = np.arange(len(ids), dtype=np.int32)
-    sort_words(words, number, 0, len(ids), np.empty_like(words), np.empty_like(number))
-    return number.astype(np.int64)
+    if pa.types.is_integer(ids.type):
+        return np.argsort(ids.to_numpy())
+    order: npt.NDArray[np.int64] = pc.sort_indices(ids).to_numpy().astype(np.int64)
+    return order
 
 
 def rank_ids(ids: pa.Array) -> tuple[pa.Array, npt.NDArray[np.int32]]:
@@ -158,9 +136,9 @@ def _hash_texts(offsets, data, hashes):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _hash_integer(value):  # type: ignore[no-untyped-def]
-    h = np.uint64(value) * _MIX
-    h ^= h >> np.uint64(32)
-    return h * _MIX2
+    """Hash one or an array of ``uint64``."""
+    h = value * _MIX
+    return (h ^ (h >> np.uint64(32))) * _MIX2
 
 
 @njit(cache=True, nogil=True)
@@ -201,7 +179,7 @@ def _intern_integers(ids, row, known, table, count, last, out):  # type: ignore[
             row += 1
             continue
         # Probe slot after slot until the id or an empty slot is found.
-        slot = _slot(_hash_integer(value), table)
+        slot = _slot(_hash_integer(np.uint64(value)), table)
         while table[slot] != EMPTY and known[table[slot]] != value:
             slot = (slot + 1) & mask
         if table[slot] == EMPTY:
@@ -215,18 +193,6 @@ def _intern_integers(ids, row, known, table, count, last, out):  # type: ignore[
         out[row] = last
         row += 1
     return row, count, last
-
-
-@njit(cache=True, nogil=True)
-def _rehash_integers(known, count, size):  # type: ignore[no-untyped-def]
-    """Build a hash table of ``size`` slots for the ids known so far."""
-    table = np.full(size, EMPTY, np.int32)
-    for number in range(count):
-        slot = _slot(_hash_integer(known[number]), table)
-        while table[slot] != EMPTY:
-            slot = (slot + 1) & (size - 1)
-        table[slot] = number
-    return table
 
 
 @njit(cache=True, nogil=True)

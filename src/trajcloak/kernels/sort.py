@@ -74,20 +74,15 @@ def _scatter(words, payload, to_words, to_payload, start, stop, shift, position)
         to_payload[to] = payload[i]
 
 
+@njit(cache=True, nogil=True)
 def group_by_number(
     number: npt.NDArray[Any], count: int
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
     """List the positions of each number below ``count``, ascending; negative ones are left out.
 
-    Also returns where the positions of each number start: (count + 1,).
+    Also returns where the positions of each number start: (count + 1,). Sorts by counting;
+    O(positions + count).
     """
-    members, first = _group(number, count)
-    return members, first
-
-
-@njit(cache=True, nogil=True)
-def _group(number, count):  # type: ignore[no-untyped-def]
-    """Sort positions by counting; O(positions + count)."""
     # first[n + 1] counts number n; summed up, first[n] is where number n starts.
     first = np.zeros(count + 1, np.int64)
     for i in range(len(number)):

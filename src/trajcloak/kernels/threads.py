@@ -17,7 +17,7 @@ def default_threads() -> int:
 
 
 def choose_threads(threads: int | None) -> int:
-    """Return the number of threads asked for, a whole number, or else the number of cores."""
+    """Check the number of threads asked for; default: the number of cores."""
     if threads is None:
         return default_threads()
     check_number("threads", threads, 1)
@@ -33,8 +33,7 @@ def build_slices(total: int, parts: int) -> list[tuple[int, int]]:
     [(0, 3), (3, 6), (6, 10)]
     """
     parts = max(1, min(parts, total))
-    edges = [total * i // parts for i in range(parts + 1)]
-    return list(pairwise(edges))
+    return list(pairwise(total * i // parts for i in range(parts + 1)))
 
 
 def run_all(

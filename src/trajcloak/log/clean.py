@@ -70,7 +70,7 @@ def clean_shards(log: ShardedLog, columns: LogColumns) -> tuple[ShardedLog, dict
     dropped: dict[str, int] = {}
     if SWAPPED in columns.drop:
         dropped[SWAPPED] = 0
-        if may_be_swapped(log.facts):
+        if may_be_misplaced(log.facts):
             log, dropped = _keep_shards(log, columns, drop_swapped, find_bulk(log))
     if columns.max_speed is not None or {CONFLICT, TELEPORT} & set(columns.drop):
         log, more = _keep_shards(log, columns, drop_contradictions, columns)
@@ -190,11 +190,7 @@ def sort_rows(log: RequestLog) -> npt.NDArray[np.int64]:
 
 
 def find_swapped(log: RequestLog, bulk: Bulk) -> Mask:
-    """Find rows that are far outside the bulk of a log, but inside it with their axes swapped.
-
-    ``bulk`` is that of the whole log, around the medians of longitude and latitude (see
-    ``docs/data-model.md``).
-    """
+    """Find rows far outside the bulk of the whole log, but inside it with their axes swapped."""
     centre, reach = bulk
     swapped: Mask = _measure_reach(log.x, log.y, centre) > FAR * reach
     swapped &= _measure_reach(log.y, log.x, centre) <= reach
@@ -203,27 +199,24 @@ def find_swapped(log: RequestLog, bulk: Bulk) -> Mask:
 
 def find_null_island(log: RequestLog, bulk: Bulk) -> Mask:
     """Find rows at exactly 0, 0, if that is far outside the bulk of a log."""
-    if max(map(abs, bulk.centre)) <= FAR * bulk.reach:
-        return np.zeros(log.num_rows, np.bool_)
-    at_zero: Mask = (log.x == 0) & (log.y == 0)
+    is_far = max(map(abs, bulk.centre)) > FAR * bulk.reach
+    at_zero: Mask = (log.x == 0) & (log.y == 0) & is_far
     return at_zero
 
 
 def check_misplaced(log: ShardedLog) -> None:
     """Raise if longitude and latitude of some rows are swapped, or both 0."""
-    swapped = may_be_swapped(log.facts)
-    at_zero = may_be_at_zero(log.facts)
-    if not (swapped or at_zero):
+    if not may_be_misplaced(log.facts):
         return
     bulk = find_bulk(log)
     reasons = []
-    if swapped and (found := log.find_rows(find_swapped, bulk)).count:
+    if (found := log.find_rows(find_swapped, bulk)).count:
         reasons.append(
             f"{found} far from most others, and would be among them with "
             f"longitude and latitude swapped; expected one connected area; correct the rows, drop "
             f"them with --drop={SWAPPED}, or pass --region to keep them"
         )
-    if at_zero and (found := log.find_rows(find_null_island, bulk)).count:
+    if (found := log.find_rows(find_null_island, bulk)).count:
         reasons.append(
             f"{found} far from all others, at longitude and latitude 0; expected "
             f"one connected area; correct the rows, drop them with --drop={NULL_ISLAND}, or pass "
@@ -232,17 +225,13 @@ def check_misplaced(log: ShardedLog) -> None:
     Refusals(reasons).check()
 
 
-def may_be_swapped(log: LogFacts) -> bool:
-    """Whether any row could be in the bulk if it were swapped; a cheap check, from the bounds."""
+def may_be_misplaced(log: LogFacts) -> bool:
+    """Whether any row could be at 0, 0, or in the bulk if it were swapped; from the bounds."""
     west, south, east, north = log.bounds
     extent = max(east - west, north - south, MIN_HALF)
-    return log.geographic and max(west - north, south - east) <= REACH * extent
-
-
-def may_be_at_zero(log: LogFacts) -> bool:
-    """Whether a row could be at 0, 0."""
-    west, south, east, north = log.bounds
-    return log.geographic and west <= 0 <= east and south <= 0 <= north
+    may_be_swapped = max(west - north, south - east) <= REACH * extent
+    may_be_at_zero = west <= 0 <= east and south <= 0 <= north
+    return log.geographic and (may_be_swapped or may_be_at_zero)
 
 
 def find_bulk(log: ShardedLog) -> Bulk:

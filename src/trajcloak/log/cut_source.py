@@ -58,7 +58,7 @@ def cut_source(
     to_read = [file for file in files if not _is_counted(file)]
     counted = iter(engine.ask(count_by_reading, [(file, columns) for file in to_read]))
     # A file that cannot be read stops the run later, with a message that names it.
-    counts = [count_rows([f]) if _is_counted(f) else next(counted) or 0 for f in files]
+    counts = [count_rows([f]) if _is_counted(f) else next(counted) for f in files]
     chunk = choose_chunk(engine.choose_sizes(sum(counts))) or 1
     pieces = []
     for file, first_row in zip(files, accumulate([0, *counts]), strict=False):

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from trajcloak.kernels.intern import IntegerIds, TextIds, hash_ids, intern_array, rank_ids
+from trajcloak.kernels.intern import IntegerIds, TextIds, hash_ids, rank_ids
 from trajcloak.kernels.sort import group_by_number
 from trajcloak.log.request_values import Requests, SentRequests, drop_unsent, merge_kinds
 from trajcloak.log.sharded_log import Change, RequestLog, measure_rows
@@ -137,29 +137,27 @@ def join_rows(pieces: Sequence[RequestLog | None]) -> RequestLog | None:
 def _merge_users(logs: Sequence[RequestLog]) -> tuple[pa.Array, list[npt.NDArray[np.int32]]]:
     """Number the users of all pieces; returns them, and the number of each user of each piece."""
     interner = IntegerIds() if pa.types.is_integer(logs[0].users.type) else TextIds()
-    numbers = [intern_array(interner, log.users) for log in logs]
+    numbers = [interner.intern(log.users) for log in logs]
     users, rank = rank_ids(interner.distinct())
     return users, [rank[number] for number in numbers]
 
 
 def split_requests(sent: SentRequests, parts: int) -> list[SentRequests]:
     """Split requests as :func:`split_log` splits rows: by a hash of the user id."""
-    requests = sent.requests
-    assert requests.user is not None
-    assert requests.time is not None
     part = _choose_parts(sent.users, parts)
     users, number = _split(part, parts)
-    positions, _ = _split(part[requests.user], parts)
-    pieces = []
-    for ids, mine in zip(users, positions, strict=True):
-        of_part = Requests(
-            requests.kind[mine],
-            requests.kinds,
-            user=number[requests.user[mine]],
-            time=requests.time[mine],
+    positions, _ = _split(part[sent.user], parts)
+    pieces = [
+        SentRequests(
+            sent.users.take(pa.array(ids)),
+            number[sent.user[mine]],
+            sent.time[mine],
+            sent.kind[mine],
+            sent.kinds,
         )
-        pieces.append(SentRequests(sent.users.take(pa.array(ids)), drop_unsent(of_part)))
-    return pieces
+        for ids, mine in zip(users, positions, strict=True)
+    ]
+    return [drop_unsent(piece) for piece in pieces]
 
 
 def match_requests(
@@ -171,27 +169,25 @@ def match_requests(
     ``has_text``: whether their values were read from text.
     """
     # Nothing is known about the attributes where a file has no rows at all.
-    pieces = [sent for sent in pieces if sent.requests.kinds.num_columns]
+    pieces = [sent for sent in pieces if sent.kinds.num_columns]
     kinds = pa.table({name: pa.array([], pa.string()) for name in names})
     numbers: list[npt.NDArray[np.int32]] = []
     if pieces:
-        kinds, numbers = merge_kinds([sent.requests.kinds for sent in pieces])
+        kinds, numbers = merge_kinds([sent.kinds for sent in pieces])
     ids = [log.users, *(sent.users for sent in pieces if len(sent.users))]
     are_numbers = all(pa.types.is_integer(users.type) for users in ids)
     # The users of the shard are numbered first, so that all higher numbers are unknown users.
     interner = IntegerIds() if are_numbers else TextIds()
-    intern_array(interner, log.users)
+    interner.intern(log.users)
     user, time, kind = [np.empty(0, np.int32)], [np.empty(0, np.int64)], [np.empty(0, np.int32)]
     for sent, number in zip(pieces, numbers, strict=True):
         if not len(sent.users):
             continue
-        assert sent.requests.user is not None
-        assert sent.requests.time is not None
-        sender = intern_array(interner, sent.users)[sent.requests.user]
+        sender = interner.intern(sent.users)[sent.user]
         is_known = sender < log.num_users
         user.append(sender[is_known])
-        time.append(sent.requests.time[is_known])
-        kind.append(number[sent.requests.kind[is_known]])
+        time.append(sent.time[is_known])
+        kind.append(number[sent.kind[is_known]])
     requests = Requests(
         np.concatenate(kind), kinds, user=np.concatenate(user), time=np.concatenate(time)
     )

@@ -144,18 +144,16 @@ def read_parquet_metadata(file: Path) -> pq.FileMetaData:
         raise unreadable(file, error) from None
 
 
-def count_by_reading(file: Path, columns: LogColumns) -> int | None:
-    """Count the rows of a file that is not Parquet; None if it cannot be read."""
+def count_by_reading(file: Path, columns: LogColumns) -> int:
+    """Count the rows of a file that is not Parquet; 0 if it cannot be read."""
     try:
         wanted = choose_columns(file, columns)
         # One column is enough; that of the user may be in the names of folders.
         own = read_columns(file, columns.delimiter).find_own(wanted.names)[:1]
-        if not own:
-            return None
-        batches = _open_own(file, wanted, own, 0, None, BadRows())
+        batches = _open_own(file, wanted, own, 0, None, BadRows()) if own else ()
         return sum(int(batch.num_rows) for batch in batches)
     except (*UNREADABLE, InputError):
-        return None
+        return 0
 
 
 def stream_batches(
@@ -168,12 +166,9 @@ def stream_batches(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the wanted columns of all files, in order; a thread reads ahead.
 
-    Columns have the file's types; from CSV, coordinates are float64, times int64 or
-    timestamps, and all others text.
-
-    ``groups`` are the row groups to read of a single Parquet file; default: all. ``first_row``:
-    rows of the log before these files, for messages. ``bad`` notes the rows that cannot be read;
-    default: they are refused at the end.
+    ``groups`` are the row groups to read of a single Parquet file. ``first_row``: rows of the log
+    before these files. ``bad`` notes the rows that cannot be read; default: they are refused at
+    the end.
     """
     noted = BadRows() if bad is None else bad
 

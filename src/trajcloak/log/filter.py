@@ -5,13 +5,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from trajcloak.errors import InputError
 from trajcloak.log.bad_rows import BadRows, Trouble
 from trajcloak.log.geometry import DEGREES
 from trajcloak.log.request_values import find_sent
 from trajcloak.options import EMPTY, NULL_ISLAND, OUT_OF_RANGE, LogColumns
 
 CLIP = "clip"
-TRUTHS = {"false": False, "0": False, "true": True, "1": True}
+TRUE, FALSE = pa.array(["true", "1"]), pa.array(["false", "0"])
 
 
 class RowFilter:
@@ -46,7 +47,6 @@ class RowFilter:
         first = self.num_read
         self.num_read += batch.num_rows
         self.rows = range(first, self.num_read)
-        # User, time and, if there is one, the place.
         fixed = batch.schema.names[: 4 if self._has_place else 2]
         unreadable = self._bad.find_unreadable(first, self.num_read)
         has_empty = any(batch.column(name).null_count for name in fixed)
@@ -66,7 +66,13 @@ class RowFilter:
         if self._has_place:
             self._drop_places(batch, keep)
         for name, wrong in empty.items():
-            self._refuse_empty(name, wrong, keep)
+            trouble = Trouble(
+                f"column '{name}' is empty",
+                "a value in every row",
+                "fill or remove such rows, or drop them with --drop=empty",
+            )
+            self._bad.add(trouble, to_array(self.rows)[wrong & keep])
+            keep &= ~wrong
         gone = chosen & ~keep
         if gone.any():
             sent = find_sent(batch, self._columns.requests).to_numpy(zero_copy_only=False)
@@ -91,17 +97,6 @@ class RowFilter:
         self.has_left_out = True
         return batch.filter(pa.array(keep))
 
-    def _refuse_empty(
-        self, name: str, wrong: npt.NDArray[np.bool_], keep: npt.NDArray[np.bool_]
-    ) -> None:
-        trouble = Trouble(
-            f"column '{name}' is empty",
-            "a value in every row",
-            "fill or remove such rows, or drop them with --drop=empty",
-        )
-        self._bad.add(trouble, to_array(self.rows)[wrong & keep])
-        keep &= ~wrong
-
     def _choose(self, batch: pa.RecordBatch, among: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
         """Choose the rows that count: location reports, or those with a request."""
         if not self._has_place:
@@ -116,10 +111,11 @@ class RowFilter:
             texts = pc.utf8_lower(column.cast(pa.string()))
         except pa.ArrowException:
             texts = pa.nulls(len(column), pa.string())
-        code = (
-            pc.index_in(texts, pa.array(list(TRUTHS))).fill_null(-1).to_numpy(zero_copy_only=False)
+        is_true, is_false = (
+            np.array(pc.is_in(texts, words).to_numpy(zero_copy_only=False), np.bool_)
+            for words in (TRUE, FALSE)
         )
-        unknown = (code < 0) & among
+        unknown = ~is_true & ~is_false & among
         if unknown.any():
             trouble = Trouble(
                 f"column '{name}' does not say whether the row is a location report",
@@ -127,13 +123,11 @@ class RowFilter:
                 "correct the row, or name another column with --is-report",
             )
             self._bad.add(trouble, to_array(self.rows)[unknown])
-        is_report = np.array(list(TRUTHS.values()))[code]
-        chosen: npt.NDArray[np.bool_] = among & ~unknown & is_report
-        return chosen
+        return among & is_true
 
     def _drop_places(self, batch: pa.RecordBatch, keep: npt.NDArray[np.bool_]) -> None:
         """Drop rows for their coordinates."""
-        x, y = (_to_floats(column) for column in batch.columns[2:4])
+        x, y = (to_floats(batch.column(name), name) for name in batch.schema.names[2:4])
         if OUT_OF_RANGE in self._columns.drop:
             limits = DEGREES if self._geographic else (np.inf, np.inf)
             for values, limit, column in zip((x, y), limits, batch.columns[2:4], strict=True):
@@ -159,12 +153,15 @@ def to_array(rows: range | npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     return np.arange(rows.start, rows.stop) if isinstance(rows, range) else rows
 
 
-def _to_floats(column: pa.Array) -> npt.NDArray[np.float64]:
-    """Convert a column to numbers; NaN for empty cells and for columns of other types."""
-    try:
-        values: npt.NDArray[np.float64] = column.cast(pa.float64(), safe=False).to_numpy(
-            zero_copy_only=False
+def to_floats(column: pa.Array, name: str) -> npt.NDArray[np.float64]:
+    """Convert coordinates to numbers; NaN for empty cells."""
+    type_ = column.type
+    if not (
+        pa.types.is_floating(type_) or pa.types.is_integer(type_) or pa.types.is_decimal(type_)
+    ):
+        raise InputError(
+            f"column '{name}' is of type {type_}; expected numbers; convert it, or name another "
+            f"column with --lon and --lat, or with --x and --y"
         )
-    except pa.ArrowException:
-        return np.full(len(column), np.nan)
-    return values
+    numbers = column.cast(pa.float64(), safe=False)
+    return np.asarray(numbers.to_numpy(zero_copy_only=False), np.float64)

@@ -70,10 +70,7 @@ def open_text(file: Path) -> Any:
 
 
 def read_cells(file: Path, delimiter: str) -> Iterator[list[str]]:
-    """Read the rows of a delimited file, the header first, as the texts of their cells.
-
-    Bytes that are not UTF-8 become surrogates.
-    """
+    """Read the cells of a delimited file by row; bytes that are not UTF-8 become surrogates."""
     with open_text(file) as stream:
         yield from _split_cells(stream, delimiter)
 

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -107,13 +106,13 @@ def split_points(column: pa.Array, rows_before: int, bad: BadRows) -> tuple[pa.A
     if isinstance(column, pa.ExtensionArray):
         column = column.storage
     if pa.types.is_struct(column.type):
-        x, y = (column.field(name) for name in ("x", "y"))
-        mask = column.is_null().to_numpy(zero_copy_only=False)
-        return tuple(pa.array(part.to_numpy(zero_copy_only=False), mask=mask) for part in (x, y))
+        x, y = (pc.struct_field(column, name) for name in ("x", "y"))
+        return x, y
     given = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False))
     fits = pc.equal(pc.binary_length(column), POINT_BYTES).fill_null(False)
     rows = np.flatnonzero(fits.to_numpy(zero_copy_only=False))
-    points = _view_bytes(column.filter(fits)).reshape(-1, POINT_BYTES)
+    _, data = column.filter(fits).cast(pa.binary(POINT_BYTES)).buffers()
+    points = np.frombuffer(data, np.uint8).reshape(-1, POINT_BYTES)
     is_point = (points[:, :HEAD_BYTES] == np.frombuffer(LITTLE_ENDIAN_POINT, np.uint8)).all(1)
     rows, points = rows[is_point], points[is_point]
     if len(rows) < len(given):
@@ -128,16 +127,6 @@ def split_points(column: pa.Array, rows_before: int, bad: BadRows) -> tuple[pa.A
     is_empty = np.ones(len(column), np.bool_)
     is_empty[rows] = False
     return tuple(pa.array(coordinates[:, axis].copy(), mask=is_empty) for axis in (0, 1))
-
-
-def _view_bytes(values: pa.Array) -> npt.NDArray[np.uint8]:
-    """View the bytes of all values, one after another, without a copy."""
-    _, offsets, data = values.buffers()
-    width = np.int64 if pa.types.is_large_binary(values.type) else np.int32
-    ends = np.frombuffer(offsets, width)[values.offset : values.offset + len(values) + 1]
-    if data is None:
-        return np.empty(0, np.uint8)
-    return np.frombuffer(data, np.uint8)[ends[0] : ends[-1]]
 
 
 def choose_system(given: str | None, *, geographic: bool) -> tuple[str | None, bool]:

@@ -93,9 +93,8 @@ class ReadCounts(NamedTuple):
     shifted: dict[str, int]
     num_read: int  # Location reports, or requests, that were read, dropped ones included.
     has_integer_ids: bool  # Whether some file has ids that are numbers.
-    # Whether ids are numbers, whether times are timestamps, and their zone, of all rows that have
-    # a place.
-    kinds: set[tuple[bool, tuple[bool, str | None]]]
+    # Whether ids are numbers, and the kind of times, of all rows that have a place.
+    kinds: set[tuple[bool, str]]
     dropped_requests: int  # Requests of rows that were dropped.
     bad: BadRows  # Rows that are refused, and the files that were read.
 
@@ -257,10 +256,8 @@ def read_rows(
 ) -> Iterator[list[Any]]:
     """Read some rows, ``chunk`` at a time, and split them by the shard of their user.
 
-    ``locations`` are the facts about the locations if the rows are those of a request log.
-
-    Yields, for each chunk, the rows or requests of every shard and then the
-    :class:`ReadCounts`.
+    ``locations`` are the facts about the locations if the rows are those of a request log. Yields,
+    for each chunk, the rows or requests of every shard and then the :class:`ReadCounts`.
     """
     expected_rows = count_rows(files) if groups is None else 0
     label = READING if locations is None else READING_REQUESTS

@@ -1,7 +1,9 @@
 """Requests of a log: distinct name-value sets, numbered in sorted order."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -37,10 +39,16 @@ class SentRequests:
     """Requests of a second input, not matched to the users of the log yet."""
 
     users: pa.Array  # The distinct ids of their users.
-    requests: Requests  # ``user`` is the position in ``users``.
+    user: npt.NDArray[np.int32]  # (requests,): position of each request's user in ``users``.
+    time: npt.NDArray[np.int64]  # (requests,)
+    kind: npt.NDArray[np.int32]  # (requests,), as in :class:`Requests`.
+    kinds: pa.Table
 
 
-def drop_unsent(requests: Requests) -> Requests:
+AnyRequests = TypeVar("AnyRequests", Requests, SentRequests)
+
+
+def drop_unsent(requests: AnyRequests) -> AnyRequests:
     """Remove the distinct requests that no row has, and number the others again."""
     is_sent = np.zeros(requests.kinds.num_rows, np.bool_)
     is_sent[requests.kind] = True
@@ -95,7 +103,7 @@ class RequestBuilder:
                 columns[name] = _spell(name, column)
                 type_ = pa.string()
             self._add_type(name, type_)
-        sent = _find_valid(list(columns.values()))
+        sent = _find_valid(columns.values())
         rows = np.flatnonzero(sent.to_numpy(zero_copy_only=False))
         if not len(rows):
             return
@@ -164,15 +172,10 @@ class RequestBuilder:
 
 def _check_type(name: str, type_: pa.DataType) -> None:
     """Raise if values of a type cannot be published."""
-    if type_ == pa.float16():
+    if type_ == pa.float16() or pa.types.is_interval(type_):
         raise InputError(
             f"request column '{name}' is of type {type_}, which few readers know; expected "
-            f"float32 or float64; convert it"
-        )
-    if pa.types.is_interval(type_):
-        raise InputError(
-            f"request column '{name}' is of type {type_}, which cannot be published; expected "
-            f"durations or numbers; convert it"
+            f"float32, float64 or durations; convert it"
         )
     if pa.types.is_nested(type_):
         raise InputError(
@@ -185,15 +188,12 @@ def find_sent(batch: pa.RecordBatch, names: Sequence[str]) -> pa.BooleanArray:
     """Find the rows of a batch that have a value of some request attribute."""
     if not names:
         return pa.array(np.zeros(batch.num_rows, np.bool_))
-    return _find_valid(list(flatten_columns(batch, names).values()))
+    return _find_valid(flatten_columns(batch, names).values())
 
 
-def _find_valid(columns: Sequence[pa.Array]) -> pa.BooleanArray:
+def _find_valid(columns: Iterable[pa.Array]) -> pa.BooleanArray:
     """Find the rows that are not null in some column."""
-    valid = columns[0].is_valid()
-    for column in columns[1:]:
-        valid = pc.or_(valid, column.is_valid())
-    return valid
+    return reduce(pc.or_, (column.is_valid() for column in columns))
 
 
 def _spell(name: str, column: pa.Array) -> pa.Array:
@@ -237,10 +237,7 @@ def number_kinds(
 def merge_kinds(
     tables: Sequence[pa.Table],
 ) -> tuple[pa.Table, list[npt.NDArray[np.int32]]]:
-    """Merge the distinct requests of several shards.
-
-    Returns them, and for each table the new number of each of its rows.
-    """
+    """Merge the distinct requests of several shards; returns also their new numbers by table."""
     builder = RequestBuilder(tuple(tables[0].column_names))
     for table in tables:
         builder.add_kinds(table)
@@ -318,10 +315,7 @@ def to_plain_numbers(values: pa.Array) -> pa.Array:
 def _number_rows(
     codes: list[npt.NDArray[np.int64]], sizes: list[int]
 ) -> tuple[npt.NDArray[np.int32], list[npt.NDArray[np.int64]]]:
-    """Give numbers to the distinct rows of several code columns in lexicographic order.
-
-    Returns the number of each row, and the codes of each distinct row by column.
-    """
+    """Number the distinct rows of code columns in lexicographic order; returns also their codes."""
     seen, number = compress_numbers(codes[0], sizes[0])
     distinct = [seen]
     for code, size in zip(codes[1:], sizes[1:], strict=True):
@@ -334,10 +328,7 @@ def _number_rows(
 def compress_numbers(
     number: npt.NDArray[np.integer], size: int
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """List the distinct numbers, ascending, and the position of each number in that list.
-
-    All numbers are below ``size``.
-    """
+    """List the distinct numbers below ``size``, ascending, and the place of each number there."""
     if size <= max(len(number), 1 << 16):
         rank = np.zeros(size, np.int64)
         rank[number] = 1

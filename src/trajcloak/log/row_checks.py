@@ -11,23 +11,25 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from trajcloak.errors import InputError, OptionError
-from trajcloak.kernels.intern import IntegerIds, TextIds, intern_array, rank_ids, renumber
+from trajcloak.kernels.intern import IntegerIds, TextIds, rank_ids, renumber
 from trajcloak.kernels.threads import run_sliced
 from trajcloak.log.bad_rows import BadRows, Trouble
 from trajcloak.log.csv_text import find_unreadable
 from trajcloak.log.file_columns import LogSystem
-from trajcloak.log.filter import RowFilter, to_array
+from trajcloak.log.filter import RowFilter, to_array, to_floats
 from trajcloak.log.geometry import DEGREES
-from trajcloak.log.request_values import RequestBuilder, Requests, SentRequests
+from trajcloak.log.request_values import RequestBuilder, SentRequests
 from trajcloak.log.sharded_log import LogFacts, RequestLog, mixed_ids
 from trajcloak.log.times import (
     ISO_FORMS,
     MAX_TIME_SPAN,
+    WHOLE_NUMBERS,
+    WITH_ZONE,
+    WITHOUT_ZONE,
     choose_time_type,
     copy_times,
-    find_time_kind,
     mixed_times,
-    name_times,
+    name_kind,
     to_utc,
 )
 from trajcloak.log.types import to_plain
@@ -93,7 +95,7 @@ class RowReader:
         # Whether some file has ids that are numbers, although other files may have text.
         self.has_integer_ids = False
         self._ids: IntegerIds | TextIds | None = None
-        self._time_kind: tuple[bool, str | None] | None = None
+        self._time_kind: str | None = None
         self._origin: int | None = None
         self._step = 0
         self.shifted = dict.fromkeys(("ambiguous", "nonexistent"), 0)
@@ -159,13 +161,12 @@ class RowReader:
         return self._ids is not None
 
     @property
-    def _kind_of_times(self) -> tuple[bool, str | None]:
-        """Whether times are timestamps, and their zone; there must be a row."""
+    def _kind_of_times(self) -> str:
+        """The kind of the times as they are kept; there must be a row."""
         assert self._time_kind is not None
-        has_timestamps, zone = self._time_kind
-        return has_timestamps, "UTC" if self._columns.tz else zone
+        return WITH_ZONE if self._columns.tz else self._time_kind
 
-    def list_kinds(self) -> set[tuple[bool, tuple[bool, str | None]]]:
+    def list_kinds(self) -> set[tuple[bool, str]]:
         """Whether ids are numbers, and the kind of the times; nothing if no row was kept."""
         if not self.has_rows:
             return set()
@@ -182,11 +183,14 @@ class RowReader:
 
     def _check_like(self, locations: LogFacts) -> None:
         """Raise unless the rows of a request log have times and ids as the locations have."""
-        kind, expected = self._kind_of_times, (locations.has_timestamps, locations.zone)
+        kind = self._kind_of_times
+        expected = name_kind(
+            has_timestamps=locations.has_timestamps, has_zone=locations.zone is not None
+        )
         if kind != expected:
             raise InputError(
-                f"column '{self._columns.time}' holds {name_times(kind)}, and the locations have "
-                f"{name_times(expected)}; expected one kind; convert the times of one"
+                f"column '{self._columns.time}' holds {kind}, and the locations have {expected}; "
+                f"expected one kind; convert the times of one"
             )
         is_text = isinstance(self._ids, TextIds) and not self.has_integer_ids
         if is_text == locations.has_integer_ids and not (is_text and self._system.has_text_ids):
@@ -203,7 +207,6 @@ class RowReader:
         file_row = None
         if self.filter.has_left_out:
             file_row = np.concatenate([to_array(rows) for rows in self._file_rows])
-        has_timestamps, zone = self._kind_of_times
         low_x, low_y, high_x, high_y = self._bounds
         return RequestLog(
             users=users,
@@ -213,8 +216,8 @@ class RowReader:
             y=rows.y,
             requests=counted.result(),
             has_text_requests=self._system.has_text,
-            has_timestamps=has_timestamps,
-            zone=zone,
+            has_timestamps=self._kind_of_times != WHOLE_NUMBERS,
+            zone="UTC" if self._kind_of_times == WITH_ZONE else None,
             clock=self._columns.tz,
             crs=self._system.crs,
             file_row=file_row,
@@ -235,43 +238,47 @@ class RowReader:
         # No instant is that early or late: such a request is outside all windows, and is no
         # reason to refuse the others. Differences of times must not overflow.
         time = np.clip(rows.time, -MAX_TIME_SPAN - 1, MAX_TIME_SPAN - 1)
-        return SentRequests(
-            users, Requests(requests.kind, requests.kinds, user=rows.user, time=time)
-        )
+        return SentRequests(users, rows.user, time, requests.kind, requests.kinds)
 
     def _add_users(self, column: pa.Array, name: str, out: npt.NDArray[np.int32]) -> None:
         column = to_plain(column)
-        kind: type[IntegerIds] | type[TextIds]
         if pa.types.is_integer(column.type) and self._system.has_text_ids:
             # Ids from text files stay text until all of them are known.
             self.has_integer_ids = True
             column = column.cast(pa.string())
-        if pa.types.is_integer(column.type):
-            kind = IntegerIds
-        elif pa.types.is_string(column.type):
-            kind = TextIds
-        else:
+        is_integer = pa.types.is_integer(column.type)
+        if not (is_integer or pa.types.is_string(column.type)):
             raise InputError(
                 f"column '{name}' is of type {column.type}; expected whole numbers or text; "
                 f"convert the user ids"
             )
         if self._ids is None:
-            self._ids = kind()
-        if not isinstance(self._ids, kind):
+            self._ids = IntegerIds() if is_integer else TextIds()
+        if is_integer != isinstance(self._ids, IntegerIds):
             raise mixed_ids(name)
-        if isinstance(self._ids, IntegerIds):
+        if is_integer:
             column = self._cast_ids(column, name)
-        intern_array(self._ids, column, out)
+        out[:] = self._ids.intern(column)
 
     def _add_times(self, column: pa.Array, name: str, out: npt.NDArray[np.int64]) -> None:
-        kind = find_time_kind(column.type)
+        is_timestamp = pa.types.is_timestamp(column.type)
+        has_zone = is_timestamp and column.type.tz is not None
+        kind = name_kind(has_timestamps=is_timestamp, has_zone=has_zone)
         values = column.cast(pa.int64()).to_numpy()
         if self._time_kind is None:
             self._time_kind = kind
         if kind != self._time_kind:
             raise mixed_times(name, [self._time_kind, kind])
-        if self._columns.tz is not None:
-            values = self._to_utc(values, kind)
+        tz = self._columns.tz
+        if tz is not None and kind == WHOLE_NUMBERS:
+            raise OptionError(
+                f"tz is '{tz}', and the log has integer instants; expected timestamps; leave out "
+                f"--tz, or convert the times"
+            )
+        if tz is not None and kind == WITHOUT_ZONE:
+            values, ambiguous, nonexistent = to_utc(values, tz)
+            self.shifted["ambiguous"] += ambiguous
+            self.shifted["nonexistent"] += nonexistent
         if self._origin is None:
             self._origin = int(values[0])
         low, high, self._step = map(int, copy_times(values, self._origin, self._step, out))
@@ -294,7 +301,7 @@ class RowReader:
         """
         limits = DEGREES if self._system.geographic else (math.inf, math.inf)
         names = batch.schema.names[2:4]
-        places = [self._to_floats(batch.column(name), name) for name in names]
+        places = [to_floats(batch.column(name), name) for name in names]
         for axis, (name, limit) in enumerate(zip(names, limits, strict=True)):
             low, high = places[axis].min(initial=0.0), places[axis].max(initial=0.0)
             # Neither is finite if one coordinate is NaN.
@@ -320,30 +327,8 @@ class RowReader:
                     places = [values[is_good] for values in places]
         return batch, times, places
 
-    def _to_utc(
-        self, values: npt.NDArray[np.int64], kind: tuple[bool, str | None]
-    ) -> npt.NDArray[np.int64]:
-        """Convert times without a zone from the zone asked for to UTC."""
-        has_timestamps, zone = kind
-        tz = self._columns.tz
-        assert tz is not None
-        if not has_timestamps:
-            raise OptionError(
-                f"tz is '{tz}', and the log has integer instants; expected timestamps; leave out "
-                f"--tz, or convert the times"
-            )
-        if zone is not None:
-            return values
-        utc, ambiguous, nonexistent = to_utc(values, tz)
-        self.shifted["ambiguous"] += ambiguous
-        self.shifted["nonexistent"] += nonexistent
-        return utc
-
     def _read_times(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.Array]:
-        """Convert times to whole numbers, or to timestamps in microseconds.
-
-        Rows whose time cannot be read are refused; returns the others, too.
-        """
+        """Convert times to whole numbers or microseconds; refuses rows whose time is unreadable."""
         name, column = batch.schema.names[1], to_plain(batch.column(1))
         if not len(column):
             return batch, column
@@ -379,20 +364,6 @@ class RowReader:
                 f"cannot be read as int64; expected a value of that type; correct the row, or "
                 f"convert the column"
             ) from None
-
-    def _to_floats(self, column: pa.Array, name: str) -> npt.NDArray[np.float64]:
-        is_number = (
-            pa.types.is_floating(column.type)
-            or pa.types.is_integer(column.type)
-            or pa.types.is_decimal(column.type)
-        )
-        if not is_number:
-            raise InputError(
-                f"column '{name}' is of type {column.type}; expected numbers; convert it, or name "
-                f"another column with --lon and --lat, or with --x and --y"
-            )
-        values: npt.NDArray[np.float64] = column.cast(pa.float64(), safe=False).to_numpy()
-        return values
 
 
 def no_rows(num_read: int, source: object, is_report: str | None) -> InputError:

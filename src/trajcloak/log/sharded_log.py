@@ -153,9 +153,6 @@ class LogFacts(CommonFacts):
     num_users: int
     num_requests: int  # Those of unknown users and of dropped rows included.
     has_integer_ids: bool
-    # Any time of the shard. Differences of these times between shards are needed to compute the
-    # step of the whole log.
-    some_time: int
     is_one_log: bool
 
 
@@ -167,20 +164,20 @@ def describe(log: RequestLog) -> LogFacts:
         num_users=log.num_users,
         num_requests=log.num_requests + log.unknown_requests + log.dropped_requests,
         has_integer_ids=pa.types.is_integer(log.users.type),
-        some_time=int(log.time[0]),
         is_one_log=log.is_one_log,
     )
 
 
 def merge_facts(shards: Sequence[LogFacts]) -> LogFacts:
     """Combine the facts of all shards."""
-    one = shards[0]
+    # The step of the whole log divides the differences between times of two shards, too.
+    starts = [s.time_range[0] - shards[0].time_range[0] for s in shards]
     return replace(
-        one,
+        shards[0],
         num_rows=sum(s.num_rows for s in shards),
         num_users=sum(s.num_users for s in shards),
         num_requests=sum(s.num_requests for s in shards),
-        step=math.gcd(*(s.step for s in shards), *(s.some_time - one.some_time for s in shards)),
+        step=math.gcd(*(s.step for s in shards), *starts),
         time_range=(min(s.time_range[0] for s in shards), max(s.time_range[1] for s in shards)),
         bounds=merge_bounds([s.bounds for s in shards]),
     )

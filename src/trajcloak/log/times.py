@@ -25,6 +25,9 @@ ISO_FORMS = (
     "ISO 8601 with a zone, such as 2024-05-06T08:00:00+02:00",
 )
 
+WHOLE_NUMBERS = "whole numbers"
+WITHOUT_ZONE, WITH_ZONE = "timestamps without a zone", "timestamps with a zone"
+"""Kinds of times."""
 
 Moments = npt.NDArray[np.int64]
 """Microseconds since 1970."""
@@ -62,10 +65,11 @@ def decode_times(
     the log before the first.
     """
     if wanted.time_unit is not None:
-        times, found = _read_epochs(column, wanted)
+        times, found = _read_epochs(column, wanted.time, wanted.time_unit), "is out of range"
         expected = f"a number since 1970 in {wanted.time_unit}, as --time-unit says"
     else:
-        times, found = _read_texts(column, wanted)
+        assert wanted.time_format is not None
+        times, found = _read_texts(column, wanted.time, wanted.time_format), "cannot be read"
         expected = f"a time such as {wanted.time_format}, as --time-format says"
     lost = pc.and_(column.is_valid(), times.is_null()).to_numpy(zero_copy_only=False)
     if lost.any():
@@ -78,14 +82,12 @@ def decode_times(
     return times
 
 
-def _read_epochs(column: pa.Array, wanted: WantedColumns) -> tuple[pa.Array, str]:
-    assert wanted.time_unit is not None
-    type_, scale = column.type, TIME_UNITS[wanted.time_unit]
+def _read_epochs(column: pa.Array, name: str, unit: str) -> pa.Array:
+    type_, scale = column.type, TIME_UNITS[unit]
     if not (pa.types.is_integer(type_) or pa.types.is_floating(type_)):
         raise InputError(
-            f"column '{wanted.time}' is of type {type_}, and --time-unit is "
-            f"'{wanted.time_unit}'; expected numbers since 1970; leave out --time-unit, or convert "
-            f"the times"
+            f"column '{name}' is of type {type_}, and --time-unit is '{unit}'; expected numbers "
+            f"since 1970; leave out --time-unit, or convert the times"
         )
     kind = pa.int64() if pa.types.is_integer(type_) else pa.float64()
     numbers = column.cast(kind, safe=False)
@@ -95,24 +97,21 @@ def _read_epochs(column: pa.Array, wanted: WantedColumns) -> tuple[pa.Array, str
     is_good = (filled >= -most) & (filled <= most)
     ticks = np.rint(np.where(is_good, filled, 0) * scale).astype(np.int64)
     mask = ~is_good | numbers.is_null().to_numpy(zero_copy_only=False)
-    return pa.array(ticks, mask=mask).cast(pa.timestamp("us", "UTC")), "is out of range"
+    return pa.array(ticks, mask=mask).cast(pa.timestamp("us", "UTC"))
 
 
-def _read_texts(column: pa.Array, wanted: WantedColumns) -> tuple[pa.Array, str]:
+def _read_texts(column: pa.Array, name: str, form: str) -> pa.Array:
     if not pa.types.is_string(column.type):
         raise InputError(
-            f"column '{wanted.time}' is of type {column.type}, and --time-format is given; "
-            f"expected text; leave out --time-format"
+            f"column '{name}' is of type {column.type}, and --time-format is given; expected text; "
+            f"leave out --time-format"
         )
-    assert wanted.time_format is not None
     texts = pc.utf8_trim_whitespace(column)
-    if "%f" in wanted.time_format:
+    if "%f" in form:
         # Arrow knows no fractions of a second here.
-        times = [_read_text(text, wanted.time_format) for text in texts.to_pylist()]
-        zone = "UTC" if "%z" in wanted.time_format else None
-        return pa.array(times, pa.timestamp("us", zone)), "cannot be read"
-    times = pc.strptime(texts, format=wanted.time_format, unit="us", error_is_null=True)
-    return times, "cannot be read"
+        times = [_read_text(text, form) for text in texts.to_pylist()]
+        return pa.array(times, pa.timestamp("us", "UTC" if "%z" in form else None))
+    return pc.strptime(texts, format=form, unit="us", error_is_null=True)
 
 
 def _read_text(text: str | None, form: str) -> datetime | None:
@@ -122,28 +121,19 @@ def _read_text(text: str | None, form: str) -> datetime | None:
         return None
 
 
-def find_time_kind(type_: pa.DataType) -> tuple[bool, str | None]:
-    """Whether times of a type are timestamps, and their zone."""
-    if not pa.types.is_timestamp(type_):
-        return False, None
-    return True, "UTC" if type_.tz else None
+def name_kind(*, has_timestamps: bool, has_zone: bool) -> str:
+    """Name the kind of times: the only three that a log may have."""
+    if not has_timestamps:
+        return WHOLE_NUMBERS
+    return WITH_ZONE if has_zone else WITHOUT_ZONE
 
 
-def mixed_times(name: str | None, kinds: Iterable[tuple[bool, str | None]]) -> InputError:
-    """Build the error for times of several kinds: timestamps or not, with a zone or without."""
-    names = {name_times(kind) for kind in kinds}
+def mixed_times(name: str | None, kinds: Iterable[str]) -> InputError:
+    """Build the error for times of several kinds."""
     return InputError(
-        f"column '{name}' holds times of different kinds ({', '.join(sorted(names))}); expected "
+        f"column '{name}' holds times of different kinds ({', '.join(sorted(kinds))}); expected "
         f"one kind; convert the times"
     )
-
-
-def name_times(kind: tuple[bool, str | None]) -> str:
-    """Name the kind of times in a message."""
-    has_timestamps, zone = kind
-    if not has_timestamps:
-        return "whole numbers"
-    return f"timestamps {'without' if zone is None else 'with'} a zone"
 
 
 def to_utc(local: Moments, zone: str) -> tuple[Moments, int, int]:

@@ -44,35 +44,27 @@ def log_writer(
     style of quoting text in CSV. Use ``"needed"`` for text from foreign files: it may hold commas,
     and text that looks like a formula gets an apostrophe in front.
     """
-    open_writer = _open_parquet if path.suffix == ".parquet" else _open_csv
-    with (
-        new_file(path, PRIVATE) as file,
-        file.open("wb") as stream,
-        open_writer(stream, schema, quoting) as append,
-    ):
-        yield append
+    with new_file(path, PRIVATE) as file, file.open("wb") as stream:
+        if path.suffix == ".parquet":
+            with _open_parquet(stream, schema) as writer:
+                yield partial(writer.write_table, row_group_size=ROWS_PER_GROUP)
+            return
+        options = pa_csv.WriteOptions(quoting_style=quoting, batch_size=1 << 16)
+        escape = _escape_formulas if quoting == "needed" else lambda table: table
+        with pa_csv.CSVWriter(stream, schema, write_options=options) as writer:
+            yield lambda table: writer.write_table(escape(table))
 
 
-@contextmanager
-def _open_parquet(stream: Any, schema: Any, quoting: str) -> Iterator[Callable[[Any], None]]:
+def _open_parquet(stream: Any, schema: Any) -> pq.ParquetWriter:
     places = [name for name in schema.names if name in _PLACES]
-    with pq.ParquetWriter(
+    return pq.ParquetWriter(
         stream,
         schema,
         compression="zstd",
         compression_level=1,
         use_dictionary=[name for name in schema.names if name not in ("user_id", *places)],
         column_encoding=dict.fromkeys(places, "BYTE_STREAM_SPLIT"),
-    ) as writer:
-        yield partial(writer.write_table, row_group_size=ROWS_PER_GROUP)
-
-
-@contextmanager
-def _open_csv(stream: Any, schema: Any, quoting: str) -> Iterator[Callable[[Any], None]]:
-    options = pa_csv.WriteOptions(quoting_style=quoting, batch_size=1 << 16)
-    is_foreign = quoting == "needed"
-    with pa_csv.CSVWriter(stream, schema, write_options=options) as writer:
-        yield lambda table: writer.write_table(_escape_formulas(table) if is_foreign else table)
+    )
 
 
 def _escape_formulas(table: pa.Table) -> pa.Table:

@@ -12,15 +12,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from trajcloak.errors import InputError
+from trajcloak.log.file_columns import unreadable
+from trajcloak.log.geometry import DEGREES
 from trajcloak.progress import Progress, silent
 
 STAGE = "converting"
 ZIPPED = ".gz"
 REPEATED_TIME = "repeated_time"
 """Reason to skip a point: its file has another point of that time."""
-
-LIMITS = {"lon": 180, "lat": 90}
-"""Degrees on WGS 84."""
 
 
 class MovementSource:
@@ -53,11 +52,8 @@ class MovementSource:
                 while chunk := stream.read(size):
                     yield chunk
                     self._progress(STAGE, self._done + raw.tell(), self._total)
-        except PermissionError:
-            raise InputError(
-                f"{file}: cannot be opened; expected permission to read it; ask its owner, or "
-                f"change its mode"
-            ) from None
+        except PermissionError as error:
+            raise unreadable(file, error) from None
         except (OSError, EOFError, zlib.error):
             raise InputError(
                 f"{file}: cannot be read to its end; expected a whole file; it is damaged or cut "
@@ -98,13 +94,13 @@ def name_axes(geographic: bool) -> tuple[str, str]:
 def find_bad_place(table: Any, geographic: bool) -> tuple[int, str] | None:
     """Find the first row of a table or batch with unusable coordinates, and say why."""
     found = []
-    for name in name_axes(geographic):
+    for name, limit in zip(name_axes(geographic), DEGREES, strict=True):
         column = table.column(name)
         if geographic:
             # False also where the number is not finite.
-            is_good = pc.less_equal(pc.abs(column), LIMITS[name])
+            is_good = pc.less_equal(pc.abs(column), limit)
             why = (
-                f"'{name}' is out of range; expected -{LIMITS[name]}..{LIMITS[name]} degrees (are "
+                f"'{name}' is out of range; expected -{limit:.0f}..{limit:.0f} degrees (are "
                 f"longitude and latitude swapped?)"
             )
         else:

@@ -5,6 +5,7 @@ Blocks of whole lines are parsed column by column.
 
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -44,8 +45,7 @@ FIRST_SECOND, LAST_SECOND = 1_000_000_000, 9_999_999_999
 GEOLIFE_FOLDER = "trajectory"
 METRES_PER_FOOT = 0.3048
 UNKNOWN_FEET = -777
-_DAY = r"^\d{4}-\d\d-\d\d$"
-_CLOCK = r"^\d\d:\d\d:\d\d$"
+_MOMENT = r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d$"
 
 
 class BadLine(Exception):  # noqa: N818
@@ -179,12 +179,7 @@ BRINKHOFF = LineLayout(
 
 
 def read_brinkhoff_points(source: MovementSource) -> Iterator[pa.RecordBatch]:
-    """Yield the points of all files, which are parts of one run of Brinkhoff's generator.
-
-    One line per object and time, with fields separated by tabs: what happens (``newpoint``,
-    ``point``, ``disappearpoint``), id, report number, class, time, x, y, speed, and the
-    position of the next node.
-    """
+    """Yield the points of all files, which are parts of one run of Brinkhoff's generator."""
     for file in source.files:
         for table in read_tables(source, file, BRINKHOFF, _shape_brinkhoff):
             yield from table.to_batches()
@@ -199,9 +194,8 @@ def _shape_brinkhoff(table: pa.Table) -> pa.Table:
         raise BadLine(bad[1])
     if not pc.all(pc.is_finite(table["speed"])).as_py():
         raise BadLine("field 'speed' is not finite; expected a number")
-    return table.select(["id", "time", "x", "y", "class", "speed"]).rename_columns(
-        ["user_id", "time", "x", "y", "class", "speed"]
-    )
+    columns = ["id", "time", "x", "y", "class", "speed"]
+    return table.select(columns).rename_columns({"id": "user_id"})
 
 
 CABS = LineLayout(
@@ -215,8 +209,7 @@ CABS = LineLayout(
 def read_cab_points(source: MovementSource) -> Iterator[pa.RecordBatch]:
     """Yield the points of all files, each of one cab: ``new_NAME.txt``, ``NAME`` is the user.
 
-    One line per point, newest first or in any other order, with fields separated by single
-    spaces: latitude, longitude, whether a passenger was aboard (0 or 1), seconds since 1970.
+    Points come newest first, or in any other order. ``occupied``: whether a passenger was aboard.
     """
     check_one_file_per_user(source.files, _name_cab)
     for file in source.files:
@@ -265,9 +258,7 @@ GEOLIFE = LineLayout(
 def read_geolife_points(source: MovementSource) -> Iterator[pa.RecordBatch]:
     """Yield the points of all files, ``USER/Trajectory/NAME.plt``; a user may have many.
 
-    Six header lines, then one line per point, with fields separated by commas: latitude,
-    longitude, 0, altitude in feet (-777: not known), days since 1899-12-30, date and time in
-    GMT.
+    Dates and times are in GMT; ``days`` since 1899-12-30 say the same once more.
     """
     users = [_name_geolife_user(file) for file in source.files]
     for file, user in zip(source.files, users, strict=True):
@@ -303,15 +294,8 @@ def _shape_geolife(table: pa.Table) -> pa.Table:
 
 def _to_moments(date: pa.ChunkedArray, clock: pa.ChunkedArray) -> pa.ChunkedArray:
     """Join date and time; strict, because a time that was cut off would be a wrong time."""
-    is_whole = pc.and_(
-        pc.match_substring_regex(date, _DAY), pc.match_substring_regex(clock, _CLOCK)
-    )
-    try:
-        if not pc.all(is_whole).as_py():
-            raise BadLine
-        text = pc.binary_join_element_wise(date, clock, "T")
-        return pc.assume_timezone(text.cast(pa.timestamp("us")), "UTC")
-    except (pa.ArrowInvalid, BadLine):
-        raise BadLine(
-            "fields 'date' and 'clock' are no moment; expected YYYY-MM-DD and HH:MM:SS"
-        ) from None
+    text = pc.binary_join_element_wise(date, clock, "T")
+    if pc.all(pc.match_substring_regex(text, _MOMENT)).as_py():
+        with suppress(pa.ArrowInvalid):
+            return pc.assume_timezone(text.cast(pa.timestamp("us")), "UTC")
+    raise BadLine("fields 'date' and 'clock' are no moment; expected YYYY-MM-DD and HH:MM:SS")

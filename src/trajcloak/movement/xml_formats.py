@@ -48,15 +48,11 @@ _PREFIXES = {"vehicle": "", "person": "person:"}
 _GEOGRAPHIC = re.compile(r"<fcd-output\.geo\s+value=[\"'](true|t|yes|on|x|1)[\"']", re.IGNORECASE)
 """Matches the configuration that SUMO writes into a comment at the top of the file."""
 
-_ROOT_DEPTH, _STEP_DEPTH, _POINT_DEPTH = 1, 2, 3
-
 
 class PointParser(XmlFile):
-    """Parser of one file of points; each format has a subclass.
+    """Parser of one file; ``start`` and ``end`` of a subclass append points to ``rows``."""
 
-    A subclass appends points to ``rows`` in ``start`` and ``end``, and makes a batch of
-    them in ``build_batch``.
-    """
+    geographic = True  # Whether coordinates are longitude and latitude.
 
     def __init__(self, source: MovementSource, file: Path) -> None:
         super().__init__(file)
@@ -76,9 +72,12 @@ class PointParser(XmlFile):
             yield self._take_batch()
 
     def _take_batch(self) -> pa.RecordBatch:
-        columns = zip(*self.rows, strict=True)
+        *columns, lines = zip(*self.rows, strict=True)
         self.rows.clear()
-        return self.build_batch(*columns)
+        batch = self.build_batch(*columns, lines)
+        if self.geographic and (bad := find_bad_place(batch, geographic=True)):
+            raise self.error(f"{bad[1]}; correct or remove the point", lines[bad[0]])
+        return batch
 
     def check_root(self, name: str, expected: str) -> None:
         """Raise unless the first element, which is being read, has the right name."""
@@ -94,20 +93,14 @@ class PointParser(XmlFile):
         options = pc.CastOptions(type_)
         try:
             values = column.cast(options=options)
+            bad = pc.index(pc.is_finite(values), False).as_py() if type_ == pa.float64() else -1
+            fault = "is not finite; expected a number"
         except pa.ArrowInvalid:
             # Arrow's own message would quote the value, which may be a place.
             bad = int(find_unreadable(column, options)[0])
-            raise self.error(
-                f"'{name}' cannot be read; expected {_EXPECTED[type_]}; correct or remove the "
-                f"point",
-                lines[bad],
-            ) from None
-        bad = pc.index(pc.is_finite(values), False).as_py() if pa.types.is_floating(type_) else -1
+            fault = f"cannot be read; expected {_EXPECTED[type_]}"
         if bad >= 0:
-            raise self.error(
-                f"'{name}' is not finite; expected a number; correct or remove the point",
-                lines[bad],
-            )
+            raise self.error(f"'{name}' {fault}; correct or remove the point", lines[bad])
         return values
 
 
@@ -191,10 +184,7 @@ class _GpxParser(PointParser):
             name: self.cast(lines, name, texts, pa.float64())
             for name, texts in (("lon", lons), ("lat", lats), ("altitude", altitudes))
         }
-        batch = pa.record_batch({"time": moments, **numbers})
-        if bad := find_bad_place(batch, geographic=True):
-            raise self.error(f"{bad[1]}; correct or remove the point", lines[bad[0]])
-        return batch
+        return pa.record_batch({"time": moments, **numbers})
 
 
 def _to_zoned(times: tuple[str, ...]) -> pa.Array:
@@ -208,10 +198,8 @@ def _to_zoned(times: tuple[str, ...]) -> pa.Array:
 def read_sumo_points(source: MovementSource) -> Iterator[pa.RecordBatch]:
     """Yield the points of all files, which are parts of one run of SUMO.
 
-    ``<fcd-export>`` holds a ``<timestep>`` per moment, which holds ``<vehicle>``,
-    ``<person>`` and ``<container>`` elements with the attributes id, x, y, speed, type,
-    lane and others. SUMO counts time in milliseconds, and so does the log: no step is
-    rounded, and the unit does not depend on the data.
+    SUMO counts time in milliseconds, and so does the log: no step is rounded, and the unit does
+    not depend on the data.
     """
     geographic = None
     for file in source.files:
@@ -239,28 +227,26 @@ class _SumoParser(PointParser):
             self.geographic = True
 
     def start(self, name: str, attributes: dict[str, str], depth: int) -> None:
-        if depth == _POINT_DEPTH and name in _PREFIXES and self._time is not None:
-            self._add_point(name, attributes)
-        elif depth == _STEP_DEPTH and name == "timestep":
-            self._time = self._read_time(attributes)
-        elif depth == _ROOT_DEPTH:
+        if depth == 1:
             self.check_root(name, "fcd-export")
             self.parser.CommentHandler = None
-        else:
-            self._look_at_other(name, depth)
-
-    def _look_at_other(self, name: str, depth: int) -> None:
-        if depth == _STEP_DEPTH:
-            self._time = None
-        if name == CONTAINER:
-            self.source.skip(CONTAINER)
         elif name in _PREFIXES:
-            raise self.error(
-                f"a <{name}> is not directly inside a <timestep>; expected its time; let SUMO "
-                f"write the file again"
-            )
+            self._add_point(name, attributes)
+        elif name == "timestep":
+            self._time = self._read_time(attributes)
+        elif name == CONTAINER:
+            self.source.skip(CONTAINER)
+
+    def end(self, name: str, depth: int) -> None:
+        if name == "timestep":
+            self._time = None
 
     def _add_point(self, name: str, attributes: dict[str, str]) -> None:
+        if self._time is None:
+            raise self.error(
+                f"a <{name}> is not inside a <timestep>; expected its time; let SUMO write the "
+                f"file again"
+            )
         get = attributes.get
         user, x, y = get("id"), get("x"), get("y")
         if not user or x is None or y is None:
@@ -293,7 +279,7 @@ class _SumoParser(PointParser):
             name: self.cast(lines, name, texts, pa.float64())
             for name, texts in ((first, xs), (second, ys), ("speed", speeds))
         }
-        batch = pa.record_batch(
+        return pa.record_batch(
             {
                 "user_id": pa.array(users, pa.string()),
                 "time": pa.array(times, pa.int64()),
@@ -302,6 +288,3 @@ class _SumoParser(PointParser):
                 "lane": pa.array(lanes, pa.string()),
             }
         )
-        if self.geographic and (bad := find_bad_place(batch, geographic=True)):
-            raise self.error(f"{bad[1]}; correct or remove the point", lines[bad[0]])
-        return batch

@@ -249,7 +249,6 @@ class StreamRelease:
             num_users=self._users.count,
             num_requests=sum(epoch.num_requests for epoch in self._epochs),
             has_integer_ids=False,
-            some_time=start.origin,
             has_timestamps=True,
             zone=ZONE,
             geographic=False,

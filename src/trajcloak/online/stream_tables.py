@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.types as kinds
 
 from trajcloak.errors import InputError
-from trajcloak.kernels.intern import IntegerIds, TextIds, intern_array
+from trajcloak.kernels.intern import IntegerIds, TextIds
 from trajcloak.requests.suspicions import is_bytes
 
 USER, TIME, X, Y = "user_id", "time", "x", "y"
@@ -109,7 +109,7 @@ class StreamUsers:
             ids = ids.cast(pa.int64())
         if not self.count:
             self._ids = IntegerIds() if ids.type == pa.int64() else TextIds()
-        user = intern_array(self._ids, ids)
+        user = self._ids.intern(ids)
         self.count = max(self.count, int(user.max(initial=-1)) + 1)
         return user
 

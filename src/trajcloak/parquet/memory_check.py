@@ -8,7 +8,7 @@ are read first, and must agree with each other and with the size of the file.
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TypeVar
 
 from trajcloak.parquet.thrift import (
     CHUNK_BYTES,
@@ -44,17 +44,14 @@ HEADER_BYTES = 1 << 10
 MAX_HEADER_BYTES = 1 << 24
 """Of a page: what is read at first, and at most."""
 
+T = TypeVar("T")
+
 
 def check_parquet(path: Path) -> None:
-    """Raise if a file is no Parquet file that Arrow can read in little memory.
+    """Raise a ValueError if a file is no Parquet file that Arrow can read in little memory.
 
-    Raises
-    ------
-    ValueError
-        If footer or pages are damaged, disagree, or claim more than the file can hold. The
-        message says what is wrong, without the file's name.
-    OSError
-        If the file cannot be read.
+    So if footer or pages are damaged, disagree, or claim more than the file can hold. The message
+    says what is wrong, without the file's name.
     """
     if not path.is_file():
         raise ValueError("it is no file")
@@ -66,7 +63,7 @@ def check_parquet(path: Path) -> None:
             rows = _number(group, GROUP_ROWS)
             num_rows += rows
             for chunk in _structs(group, COLUMNS):
-                metadata = _struct(chunk, CHUNK_METADATA)
+                metadata = _take(chunk, CHUNK_METADATA, dict, "structure")
                 packed += _number(metadata, CHUNK_BYTES)
                 if packed > size:
                     raise ValueError("its columns claim more bytes than the file has")
@@ -108,10 +105,10 @@ def _list_unpacked(file: BinaryIO, metadata: Struct, size: int) -> Iterator[int]
     while position < end:
         header, length = _read_header(file, position)
         for number, encoding in ((DATA_HEADER, ENCODING), (DATA_HEADER_V2, ENCODING_V2)):
-            if number not in header:
-                continue
-            if _number(_struct(header, number), encoding) == DELTA_BYTE_ARRAY:
-                raise ValueError("a column has an encoding that grows without bound")
+            if number in header:
+                data_header = _take(header, number, dict, "structure")
+                if _number(data_header, encoding) == DELTA_BYTE_ARRAY:
+                    raise ValueError("a column has an encoding that grows without bound")
         yield _number(header, UNPACKED_BYTES)
         position += length + _number(header, PACKED_BYTES)
 
@@ -130,26 +127,23 @@ def _read_header(file: BinaryIO, position: int) -> tuple[Struct, int]:
         num_bytes *= 16
 
 
+def _take(struct: Struct, number: int, type_: type[T], what: str) -> T:
+    value = struct[number].value if number in struct else None
+    if not isinstance(value, type_):
+        raise ValueError(f"field {number} of its footer or of a page is no {what}")
+    return value
+
+
 def _number(struct: Struct, number: int) -> int:
     """Take a count or a size out of a structure."""
-    value = struct[number].value if number in struct else None
-    if not isinstance(value, int) or value < 0:
+    value = _take(struct, number, int, "count")
+    if value < 0:
         raise ValueError(f"field {number} of its footer or of a page is no count")
     return value
 
 
-def _struct(struct: Struct, number: int) -> Struct:
-    value = struct[number].value if number in struct else None
-    if not isinstance(value, dict):
-        raise ValueError(f"field {number} of its footer or of a page is no structure")
-    return value
-
-
 def _structs(struct: Struct, number: int) -> Iterator[Struct]:
-    value = struct[number].value if number in struct else None
-    if not isinstance(value, Items):
-        raise ValueError(f"field {number} of its footer is no list")
-    for item in value.items:
+    for item in _take(struct, number, Items, "list").items:
         if not isinstance(item, dict):
             raise ValueError(f"field {number} of its footer is no list of structures")
         yield item

@@ -35,7 +35,6 @@ ENCODING, ENCODING_V2 = 2, 4
 DELTA_BYTE_ARRAY = 7
 """An encoding in which each value may repeat all of the one before."""
 
-
 STOP, TRUE, FALSE, BYTE, I16, I32, I64, DOUBLE, BINARY, LIST = range(10)
 STRUCT = 12
 LONG_LIST = 15
@@ -69,21 +68,14 @@ Struct: TypeAlias = dict[int, Field]
 
 def decode_struct(data: bytes) -> Struct:
     """Read a structure, whose bytes are all of ``data``."""
-    reader = _Reader(data)
-    struct = reader.read_struct()
-    if reader.position != len(data):
+    struct, size = decode_first(data)
+    if size != len(data):
         raise ValueError("the structure ends before its bytes do")
     return struct
 
 
 def decode_first(data: bytes) -> tuple[Struct, int]:
-    """Read the structure that ``data`` starts with; returns it, and how many bytes it takes.
-
-    Raises
-    ------
-    ThriftEndError
-        If the structure goes on after the last byte.
-    """
+    """Read the structure that ``data`` starts with; returns it, and how many bytes it takes."""
     reader = _Reader(data)
     return reader.read_struct(), reader.position
 
@@ -165,8 +157,6 @@ def _write_struct(struct: Struct, out: bytearray) -> None:
     last = 0
     for number, field in struct.items():
         type_ = field.type
-        if type_ in (TRUE, FALSE):
-            type_ = TRUE if field.value else FALSE
         if 0 < number - last <= 15:
             out.append(number - last << 4 | type_)
         else:

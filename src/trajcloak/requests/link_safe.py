@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from trajcloak.bundles import Bundles
 from trajcloak.engines.engine import Engine
-from trajcloak.kernels.intern import IntegerIds, TextIds, intern_array
+from trajcloak.kernels.intern import IntegerIds, TextIds
 from trajcloak.release.result import BundleRange
 
 
@@ -49,7 +49,7 @@ def keep_unlinked(
         for ids, senders in engine.ask(list_senders, jobs):
             if numbers is None:
                 numbers = IntegerIds() if pa.types.is_integer(ids.type) else TextIds()
-            number = intern_array(numbers, ids)
+            number = numbers.intern(ids)
             for kind, members in senders.items():
                 one = members._replace(user=number[members.user])
                 found[kind] = _join(found[kind], one) if kind in found else one
