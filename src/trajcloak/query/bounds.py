@@ -4,6 +4,7 @@ First for the users of each part who are inside a region, then for those of each
 then for the requests that they sent. In a release without parts each bundle is one part.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
@@ -115,8 +116,7 @@ def bound_followers(
     """Bound how many users of each bundle of a window are at all steps.
 
     ``boxes`` is the grid of cells, if rectangles are bounding boxes of their users' cells. A part
-    that keeps its members is followed by itself. Otherwise nothing but the bundle links the parts
-    of two instants.
+    that keeps its members is followed by itself; else only the bundle links parts of two instants.
     """
     is_only = len(steps) == 1
     bounds, shown = [], []
@@ -205,10 +205,9 @@ def _look_at_sides(
 
 
 def relate_steps(rectangles: Sequence[Edges], regions: Sequence[Rectangle]) -> Edges:
-    """Estimate how many more users are inside all regions than if steps were independent.
+    """Estimate which share of users is inside all regions besides those of independent steps.
 
-    As a share of the users of each rectangle. ``rectangles`` are, for each step, those of the same
-    users.
+    ``rectangles`` are, for each step, those of the same users.
     """
     low, high = np.zeros_like(rectangles[0][:2]), np.ones_like(rectangles[0][:2])
     independent = np.ones_like(rectangles[0][0])
@@ -229,8 +228,7 @@ def intersect_bounds(
 
     ``users`` are all users of each, in a row for each step or, if they are the same at every
     step, in one row. Users who leave do not come back: those of the step with the fewest are at
-    all of them. ``together`` is which share of them is counted besides those that independent
-    steps would have in common.
+    all of them. ``together`` is the share of :func:`relate_steps`.
     """
     if len(steps) == 1:
         return steps[0]
@@ -248,26 +246,8 @@ def intersect_answers(answers: list[Answer], num_users: int) -> Answer:
     """Bound how many of ``num_users`` users are in all of several sets."""
     lower = max(0, sum(a.lower for a in answers) - (len(answers) - 1) * num_users)
     upper = min(a.upper for a in answers)
-    estimate = float(num_users)
-    for answer in answers:
-        estimate *= answer.estimate / num_users
+    estimate = num_users * math.prod(answer.estimate / num_users for answer in answers)
     return Answer(lower, min(max(estimate, lower), upper), upper)
-
-
-def unite_answers(answers: list[Answer], most: int) -> Answer:
-    """Bound how many users, ``most`` at most, are in any of several sets."""
-    lower = max((a.lower for a in answers), default=0)
-    upper = min(most, sum(a.upper for a in answers))
-    return Answer(lower, min(sum(a.estimate for a in answers), float(upper)), upper)
-
-
-def add_answers(answers: list[Answer]) -> Answer:
-    """Add up numbers of different things."""
-    return Answer(
-        sum(a.lower for a in answers),
-        sum(a.estimate for a in answers),
-        sum(a.upper for a in answers),
-    )
 
 
 def count_by_value(
@@ -277,18 +257,28 @@ def count_by_value(
 
     ``most_users`` is how many users can be asked about, over all windows.
     """
-    parts = [_count_in_window(rows, window) for window in windows]
-    found = {}
-    for code, value in enumerate(rows.values):
-        entries = add_answers([part[0][code] for part in parts])
-        if entries.upper:
-            users = unite_answers([part[1][code] for part in parts], most_users)
-            found[value] = RequestAnswer(entries, users)
+    entries, senders = (
+        np.stack(found)
+        for found in zip(*(_count_in_window(rows, window) for window in windows), strict=True)
+    )
+    requests = entries.sum(axis=0)
+    # A user may have sent a value in several windows.
+    lower, upper = senders[:, 0].max(axis=0), senders[:, 2].sum(axis=0)
+    users = np.stack([lower, senders[:, 1].sum(axis=0), upper]).clip(max=most_users)
+    found = {
+        value: RequestAnswer(_to_answer(requests[:, code]), _to_answer(users[:, code]))
+        for code, value in enumerate(rows.values)
+        if requests[2, code]
+    }
     return dict(sorted(found.items(), key=lambda item: -item[1].requests.estimate))
 
 
-def _count_in_window(rows: RequestRows, presence: Presence) -> tuple[list[Answer], list[Answer]]:
-    """Count, for each value, the entries and the users of a window."""
+def _to_answer(bounds: Edges) -> Answer:
+    return Answer(int(bounds[0]), float(bounds[1]), int(bounds[2]))
+
+
+def _count_in_window(rows: RequestRows, presence: Presence) -> tuple[Edges, Edges]:
+    """Count, for each value, the entries and the users of a window: (3, values) bounds."""
     bundle, column, code, num_entries = _select(rows, presence)
     places = np.array(presence.instants) - presence.window.start
     users = presence.window.present[bundle, places[column]]
@@ -338,9 +328,6 @@ def _number(key: Numbers, size: int) -> tuple[Numbers, Numbers]:
     return (np.cumsum(is_seen) - 1)[key], np.flatnonzero(is_seen)
 
 
-def _sum_by_code(
-    code: Numbers, weights: tuple[npt.NDArray[Any], ...], num_codes: int
-) -> list[Answer]:
-    """Add up bounds, value by value: lower, estimate and upper."""
-    sums = [np.bincount(code, weight, minlength=num_codes).tolist() for weight in weights]
-    return [Answer(int(low), about, int(high)) for low, about, high in zip(*sums, strict=True)]
+def _sum_by_code(code: Numbers, weights: tuple[npt.NDArray[Any], ...], num_codes: int) -> Edges:
+    """Add up lower bounds, estimates and upper bounds, value by value."""
+    return np.stack([np.bincount(code, weight, minlength=num_codes) for weight in weights])

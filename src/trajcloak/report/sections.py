@@ -20,6 +20,7 @@ from trajcloak.release.manifest_schema import Manifest
 from trajcloak.report.charts import draw_histogram, draw_series
 from trajcloak.report.figures import Figures, Histogram, PublicCheck
 from trajcloak.report.html_elements import (
+    Child,
     Element,
     details,
     element,
@@ -103,19 +104,19 @@ def build_guarantee_section(manifest: Manifest, figures: Figures) -> Element:
             "Who is bundled with whom, and which sets are published, follows from places, times "
             "and settings alone, never from requests. So exchanging what two rows of a bundle and "
             "instant hold gives the same release, byte for byte.",
-            f"Whoever looks for the sender of a request is therefore left with all users of its "
-            f"bundle who have a row there, {k:,} or more, even if they can tell exactly who these "
-            f"are.",
         ]
+        suspects = "of its bundle who have a row there"
     else:
-        still = "still in" if is_stream else "of"
-        steps += [
+        suspects = "still in its bundle" if is_stream else "of its bundle"
+        steps.append(
             "Who is bundled with whom follows from location reports and settings alone, never from "
-            f"requests. So giving a request to another user {still} its bundle gives the same "
-            f"release, byte for byte.",
-            f"Whoever looks for the sender of a request is therefore left with all users {still} "
-            f"its bundle, {k:,} or more, even if they can tell exactly who these are.",
-        ]
+            f"requests. So giving a request to another user {suspects} gives the same release, "
+            "byte for byte."
+        )
+    steps.append(
+        f"Whoever looks for the sender of a request is therefore left with all users {suspects}, "
+        f"{k:,} or more, even if they can tell exactly who these are."
+    )
     if parts is not None:
         steps.append(
             f"Whoever does not know where users were sees areas of at least {parts['users']:,} "
@@ -237,16 +238,12 @@ def build_checks_section(checks: list[PublicCheck]) -> Element:
 
 def list_checks(checks: Sequence[PublicCheck]) -> Element:
     """Lay out checks, their results not by colour alone."""
-    return table(
-        ["check", "result", "what it asks for", "finding"],
-        ([c.name, _show_result(c.passed), c.asks, c.detail] for c in checks),
-        class_="checks",
-    )
-
-
-def _show_result(passed: bool) -> Element:
-    word = "passed" if passed else "FAILED"
-    return element("span", word, class_=word.lower())
+    rows: list[list[Child]] = []
+    for check in checks:
+        word = "passed" if check.passed else "FAILED"
+        result = element("span", word, class_=word.lower())
+        rows.append([check.name, result, check.asks, check.detail])
+    return table(["check", "result", "what it asks for", "finding"], rows, class_="checks")
 
 
 def build_ingest_section(manifest: Manifest, unit: Unit) -> Element:
@@ -263,7 +260,6 @@ def build_origin_section(
     manifest: Manifest, figures: Figures, unit: Unit, *, is_private: bool
 ) -> Element:
     """Say how the release was made, and from which files this page was."""
-    region = manifest["region"]
     settings = sorted(
         (name.replace("_", " "), _show_setting(value))
         for name, value in manifest["parameters"].items()
@@ -289,8 +285,8 @@ def build_origin_section(
                 ("coordinates", str(manifest["crs"] or unit.plane)),
                 (
                     "region",
-                    f"a square of {unit.length(region['side'])} cut into 2^{manifest['height']} "
-                    f"cells each way",
+                    f"a square of {unit.length(manifest['region']['side'])} cut into "
+                    f"2^{manifest['height']} cells each way",
                 ),
             ]
         ),
