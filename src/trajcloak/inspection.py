@@ -50,24 +50,14 @@ NICE_SECONDS = (1, 2, 5, 10, 15, 20, 30, 60, 120, 300, 600, 900, 1800, 3600, 720
 NICE_LENGTHS = (5, 10, 15, 30, 60, 120, 240, 480, 1440)
 GAP_FACTORS = (2, 3, 5, 10, 30)
 NUM_STEPS = 5
-ENOUGH = 0.8
-"""Proposed windows keep at least this share of what the shortest windows keep."""
-
-VARIED = ("every", "max_gap", "length", "members")
-"""The settings that are proposed."""
-
-MEMBERS_PERCENT = (100, 120, 150, 200, 300, 500)
-"""Members of bundles that are tried, in percent of k."""
-
+ENOUGH = 0.8  # proposed windows keep at least this share of what the shortest windows keep
+MOST = 0.95  # least share of the gaps that a proposal bridges, and of the reports that it keeps
+USEFUL = 0.2  # a release that keeps less than this share of the rows is hardly of use
+VARIED = ("every", "max_gap", "length", "members")  # the settings that are proposed
+MEMBERS_PERCENT = (100, 120, 150, 200, 300, 500)  # members of bundles, in percent of k
 LONGEST = 86400 * SECOND
 """Longest instants that are proposed to keep more rows, and longest gap to be interpolated, unless
 it is the least gap that instants need."""
-
-MOST = 0.95
-"""Least share of the gaps that a proposal bridges, and of the reports that it keeps."""
-
-USEFUL = 0.2
-"""A release that keeps less than this share of the rows is hardly of use."""
 
 
 @dataclass(frozen=True)
@@ -188,13 +178,8 @@ def inspect_rows(
     The arguments are those of :func:`trajcloak.inspect_log`; ``rows_alike`` and ``region``, as for
     :func:`trajcloak.anonymize`, decide whether it would refuse the log.
     """
-    asked = Options(
-        k=MIN_K if k is None else k,
-        length=length,
-        members=members,
-        rows_alike=rows_alike,
-        region=region,
-    )
+    least = MIN_K if k is None else k
+    asked = Options(least, length=length, members=members, rows_alike=rows_alike, region=region)
     counter = KeptCounter(log, choose_threads(threads), progress)
 
     def parse(text: str | None, name: str) -> int | None:
@@ -229,6 +214,8 @@ def inspect_rows(
     if not (is_dense(whole.facts, grid) and located.reported == log.num_rows):
         reports = compare_reports(log, gap, counter.threads)
     proposed = count(step, gap, size, members)
+    final = {name: getattr(proposed, name) for name in VARIED}
+    final |= {"every": str(proposed.every), "max_gap": str(proposed.max_gap)}
     return Inspection(
         ingest=build_ingest(whole.facts, grid, gap, located, reports),
         proposed=proposed,
@@ -239,23 +226,11 @@ def inspect_rows(
         by_max_gap=[count(step, g, size, members) for g in _list_gaps(step, gap)],
         by_length=[count(step, gap, n, members) for n in _list_lengths(grid, size)],
         by_members=[
-            count(step, gap, size, n)
-            for n in ([] if bundled is None else _list_members(bundled.k, members))
+            count(step, gap, size, n) for n in (_list_members(k, members) if k and bundled else [])
         ],
         schedule=find_schedule(whole, reports),
         suspects=list_suspects(log),
-        refusals=_list_refusals(
-            whole,
-            replace(
-                asked,
-                every=str(proposed.every),
-                max_gap=str(proposed.max_gap),
-                length=proposed.length,
-                members=proposed.members,
-            ),
-            reports,
-            proposed.most_users,
-        ),
+        refusals=_list_refusals(whole, replace(asked, **final), reports, proposed.most_users),
         doubts=_list_doubts(proposed, k),
     )
 
@@ -263,10 +238,7 @@ def inspect_rows(
 def _list_refusals(
     log: ShardedLog, asked: Options, reports: Reports | None, most_users: int
 ) -> list[str]:
-    """Check a log as :func:`trajcloak.anonymize` does.
-
-    ``reports`` are those of the log; None if each user has one row at each instant.
-    """
+    """Check a log as :func:`trajcloak.anonymize` does; ``reports`` are None if it is dense."""
     refusals = Refusals(log.facts.refusals)
     try:
         checked = check_log(log, asked, refusals)
@@ -312,11 +284,8 @@ def list_suspects(log: RequestLog) -> list[Suspect]:
     listed = masks[NULL_ISLAND] | masks[SWAPPED]
     if log.has_timestamps and log.crs is not None:
         masks[TELEPORT] = find_teleports(log, DEFAULT_SPEED, ~listed)
-    return [
-        Suspect(reason, rows, log.name_rows(rows))
-        for reason, rows in ((reason, np.flatnonzero(mask)) for reason, mask in masks.items())
-        if len(rows)
-    ]
+    found = {reason: np.flatnonzero(mask) for reason, mask in masks.items() if mask.any()}
+    return [Suspect(reason, rows, log.name_rows(rows)) for reason, rows in found.items()]
 
 
 class GivenSettings(NamedTuple):
@@ -354,7 +323,7 @@ def _search(
     low, high = counter.log.time_range
     longest = min((high - low) // 10, LONGEST if counter.log.has_timestamps else high - low)
     longer = [s for s in _list_steps(counter.whole) if step < s <= longest]
-    most = counter.reports.quantile(MOST) if counter.reports.num_gaps else 0
+    most = counter.find_gap(MOST)
     steps = [step, *longer[: bisect_left(longer, most) + 1]]
     choices: list[TriedSettings] = []
     for every in [given.every] if given.every else steps[:: -(-len(steps) // NUM_STEPS)]:
@@ -376,9 +345,12 @@ def _search(
     progress("trying choices", len(choices), len(choices))
     if not any(kept):
         return first
-    believable = [counter.is_believable(c.every, c.max_gap, c.length) for c in choices]
-    if any(share for share, good in zip(kept, believable, strict=True) if good):
-        kept = [share * good for share, good in zip(kept, believable, strict=True)]
+    believable = [
+        share * counter.is_believable(choice.every, choice.max_gap, choice.length)
+        for share, choice in zip(kept, choices, strict=True)
+    ]
+    if any(believable):
+        kept = believable
     enough = ENOUGH * max(kept)
     return min(
         (choice for choice, share in zip(choices, kept, strict=True) if share >= enough),
@@ -395,14 +367,14 @@ def _propose_every(counter: KeptCounter) -> int:
     own = find_own_step(counter.whole)
     if own is not None:
         return own
-    typical = counter.reports.quantile(0.5) if counter.reports.num_gaps else 1
+    typical = counter.find_gap(0.5)
     steps = _list_steps(counter.whole)
     return next((step for step in steps if step >= typical), steps[-1])
 
 
 def _find_typical_gap(counter: KeptCounter, every: int) -> int:
     """Find the least multiple of the step that bridges 95% of the gaps, or else the longest."""
-    most = counter.reports.quantile(MOST) if counter.reports.num_gaps else 0
+    most = counter.find_gap(MOST)
     gaps = _list_believable_gaps(counter.log, every)
     return next((gap for gap in gaps if gap >= most), gaps[-1])
 

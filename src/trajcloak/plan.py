@@ -37,25 +37,15 @@ MIDDLE_K = 50
 """What is tried if k is not given. Parts are tried with the middle one only: their areas, and the
 errors of answers about users, do not depend on k."""
 
-PARTS = (10, 5)
-"""Least numbers of users in a part that are tried."""
-
-SHARES = (6, 3, 1)
-"""Windows of a sixth and of a third of the given length are tried, too."""
-
-EFFORT = "low"
-"""How hard ``refined`` tries; a tenth of the time of its default."""
-
+PARTS = (10, 5)  # least numbers of users in a part that are tried
+SHARES = (6, 3, 1)  # windows of a sixth and of a third of the given length are tried, too
+EFFORT = "low"  # how hard ``refined`` tries; a tenth of the time of its default
+# Users times instants that are bundled for a choice, if they are enough for so many bundles.
 MOST_CELLS = 600_000
-"""Users times instants that are bundled for a choice, if they are enough for ``LEAST_BUNDLES``."""
-
 LEAST_BUNDLES = 20
 NEIGHBOURHOODS = 5
-QUERIES = 200
-"""Questions of each kind."""
-
-UNIT_GRID = CellGrid((0.0, 0.0), 1.0)
-"""Questions are asked in cells."""
+QUERIES = 200  # of each kind
+UNIT_GRID = CellGrid((0.0, 0.0), 1.0)  # questions are asked in cells
 
 Cells = npt.NDArray[np.uint32]
 
@@ -104,13 +94,12 @@ def plan_rows(
     threads: int | None = None,
     progress: Progress = silent,
 ) -> Plan:
-    """Measure what ``refined`` would give for some k, parts per window and lengths of windows.
+    """Measure what ``refined`` would give for some choices; see :func:`trajcloak.plan_log`.
 
     Users are bundled with low effort: with the default effort areas are smaller, by a tenth to a
     fifth on generated logs. In a large log this is done on some windows and on whole
     neighbourhoods of users. Errors are then those of questions about so many users; the more
-    users a question is about, the smaller is its error. :func:`trajcloak.plan_log` says what the
-    arguments mean.
+    users a question is about, the smaller is its error.
     """
     threads = choose_threads(threads)
     sizes = {n: n for n in K_VALUES} if k is None else {k: k if members is None else members}
@@ -156,17 +145,16 @@ class _Sample:
         self._length = int(np.diff(prepared.layout.ranges).max())
         most_windows = max(1, MOST_CELLS // (min(most, log.num_users) * self._length))
         chosen = np.unique(np.linspace(0, len(filled) - 1, most_windows).astype(np.int64))
-        self._windows = []
-        for number in chosen:
-            window = cutter.cut(filled[number], threads)
-            self._windows.append(
-                _SampledWindow(
-                    _take_neighbourhoods(window, most, threads),
-                    num_users=len(window.user),
-                    num_reported=int(window.reported.sum()),
-                    num_left_out=window.left_out_users,
-                )
+        cut = (cutter.cut(filled[number], threads) for number in chosen)
+        self._windows = [
+            _SampledWindow(
+                _take_neighbourhoods(window, most, threads),
+                num_users=len(window.user),
+                num_reported=int(window.reported.sum()),
+                num_left_out=window.left_out_users,
             )
+            for window in cut
+        ]
 
     def measure(self, k: int, members: int, parts: int | None) -> PlannedRelease:
         """Bundle the users of each window, and ask about them."""
