@@ -196,8 +196,7 @@ def test_out_of_time():
 
 
 def _run(algorithm, *trajectories):
-    job = comparison._Job(algorithm, trajectories, 3, Options(k=2), threads=1)
-    return comparison._run(job, time_limit=None)
+    return comparison._run(None, algorithm, trajectories, 3, Options(k=2), 1)
 
 
 @needs_jit

@@ -10,7 +10,6 @@ with similar trajectories, each with everybody in it. There, users are as dense 
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -52,10 +51,7 @@ Cells = npt.NDArray[np.uint32]
 
 @dataclass(frozen=True)
 class PlannedRelease:
-    """What one choice would give.
-
-    Values are None where no window has enough users, and for moves in windows of one instant.
-    """
+    """What one choice would give; None where no window has enough users, or instants to move."""
 
     length: int  # Instants in a window.
     k: int  # Least number of possible senders.
@@ -125,15 +121,6 @@ def plan_rows(
     return Plan(choices, log.num_users, min(most, log.num_users), layout.crs is not None)
 
 
-class _SampledWindow(NamedTuple):
-    """Whole neighbourhoods of the users of a window, and counts of all its users."""
-
-    window: Window
-    num_users: int  # who take part
-    num_reported: int  # of these: who have a report in the window
-    num_left_out: int  # who have a report in the window, and do not take part
-
-
 class _Sample:
     """Some windows of a log, each with at most ``most`` of its users."""
 
@@ -145,27 +132,20 @@ class _Sample:
         self._length = int(np.diff(prepared.layout.ranges).max())
         most_windows = max(1, MOST_CELLS // (min(most, log.num_users) * self._length))
         chosen = np.unique(np.linspace(0, len(filled) - 1, most_windows).astype(np.int64))
-        cut = (cutter.cut(filled[number], threads) for number in chosen)
         self._windows = [
-            _SampledWindow(
-                _take_neighbourhoods(window, most, threads),
-                num_users=len(window.user),
-                num_reported=int(window.reported.sum()),
-                num_left_out=window.left_out_users,
-            )
-            for window in cut
+            _take_neighbourhoods(cutter.cut(filled[number], threads), most, threads)
+            for number in chosen
         ]
 
     def measure(self, k: int, members: int, parts: int | None) -> PlannedRelease:
         """Bundle the users of each window, and ask about them."""
-        num_left_out = sum(sampled.num_left_out for sampled in self._windows)
-        num_users = num_left_out + sum(sampled.num_reported for sampled in self._windows)
+        num_left_out = sum(window.left_out_users for window in self._windows)
+        num_users = num_left_out + sum(int(window.reported.sum()) for window in self._windows)
         shown, sets, area, num_places = [], [], 0.0, 0
-        for sampled in self._windows:
-            if sampled.num_users < members:
-                num_left_out += sampled.num_reported
+        for window in self._windows:
+            if len(window.reported) < members:
+                num_left_out += int(window.reported.sum())
                 continue
-            window = sampled.window
             published, eligible = self._bundle(window, k, members, parts)
             shown.append((window.cells, published))
             sets.append(eligible.ravel())
@@ -229,7 +209,10 @@ class _Sample:
 
 
 def _take_neighbourhoods(window: Window, most: int, threads: int) -> Window:
-    """Take at most so many users of a window, block by block of users with similar trajectories."""
+    """Take at most so many users of a window, block by block of users with similar trajectories.
+
+    ``reported`` stays that of all participants, who are counted with it.
+    """
     count = len(window.user)
     if count <= most:
         return window
