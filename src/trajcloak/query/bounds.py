@@ -51,8 +51,7 @@ errors than none, a quarter and three quarters. Shares that fall with time, with
 the rectangle went, or with the change of its shape, were no better.
 """
 
-MARKS_PER_KEY = 16
-"""Up to this many bytes per key, marking the keys that occur is faster than sorting them."""
+MARKS_PER_KEY = 16  # up to so many bytes per key, marking those that occur beats sorting them
 
 
 @dataclass(frozen=True)
@@ -99,15 +98,12 @@ class CountBounds:
 
 @dataclass(frozen=True)
 class Presence:
-    """Which users of a window are asked about, at each of the instants at which requests count.
-
-    ``most`` are, of each bundle, the most users who can be asked about at any of the instants.
-    """
+    """Which users of a window are asked about, at each of the instants at which requests count."""
 
     window: PublishedWindow
     instants: list[int]
     bounds: list[CountBounds]
-    most: Numbers
+    most: Numbers  # of each bundle: the most users who can be asked about at any instant
 
 
 def bound_followers(
@@ -193,10 +189,7 @@ def _share_axis(
 def _look_at_sides(
     low: Edges, high: Edges, start: float, stop: float, grid: CellGrid, axis: int
 ) -> tuple[Flags, Numbers]:
-    """Look at the first and the last cells of boxes on an axis.
-
-    Returns whether ``start`` to ``stop`` covers one of the two, and how many it misses.
-    """
+    """Find whether a range covers the first or the last cells of boxes, and how many it misses."""
     first_stop = grid.shift(low, axis, 1)
     last_start = grid.shift(high, axis, -1)
     covers = ((start <= low) & (first_stop <= stop)) | ((start <= last_start) & (high <= stop))

@@ -46,17 +46,13 @@ Steps = Sequence[tuple[Sequence[float], int | str]]
 
 @dataclass(frozen=True)
 class PublishedRelease:
-    """A release as a consumer sees it; made by :func:`open_published`.
+    """A release as a consumer sees it; made by :func:`open_published`."""
 
-    ``path`` is its folder; in memory, what messages call it. ``attributes`` are the names of the
-    request attributes, ``requests`` the file of the requests.
-    """
-
-    path: Path
+    path: Path  # its folder; in memory, what messages call it
     manifest: Manifest
     windows: list[PublishedWindow]
     times: PublishedTimes
-    attributes: list[str]
+    attributes: list[str]  # of requests
     requests: PublishedTable
     _rows: dict[str, RequestRows] = field(default_factory=dict, repr=False)
 
@@ -73,16 +69,12 @@ class PublishedRelease:
         """
         return {
             instant: bounds.sum()
-            for _, instants, each in self._bound_inside(region, first, last)
-            for instant, bounds in zip(instants, each, strict=True)
+            for inside in self._bound_inside(region, first, last)
+            for instant, bounds in zip(inside.instants, inside.bounds, strict=True)
         }
 
     def follow(self, steps: Steps) -> Answer:
-        """Count the users who are inside all of several regions, each at its own time.
-
-        Two steps ask for moves from one region to another, more for a route; see
-        :func:`build_route`.
-        """
+        """Count the users inside all of several regions, each at its own time, as on a route."""
         totals = [bounds.sum() for _, _, bounds in self._follow(steps)]
         return intersect_answers(totals, self.manifest["users"])
 
@@ -93,15 +85,9 @@ class PublishedRelease:
         first: int | str | None = None,
         last: int | str | None = None,
     ) -> dict[Any, RequestAnswer]:
-        """Count the requests sent inside a region, by the value of an attribute.
-
-        Values that nobody can have sent there are left out; the most frequent come first.
-        """
+        """Count the requests sent inside a region, by value; the most frequent come first."""
         rows = self._read_rows(attribute)
-        windows = [
-            Presence(window, instants, bounds, window.users)
-            for window, instants, bounds in self._bound_inside(region, first, last)
-        ]
+        windows = list(self._bound_inside(region, first, last))
         return count_by_value(rows, windows, self.manifest["users"])
 
     def follow_requests(self, steps: Steps, attribute: str) -> dict[Any, RequestAnswer]:
@@ -216,18 +202,15 @@ class PublishedRelease:
 
     def _bound_inside(
         self, region: Sequence[float], first: int | str | None, last: int | str | None
-    ) -> Iterator[tuple[PublishedWindow, list[int], list[CountBounds]]]:
+    ) -> Iterator[Presence]:
         """Bound, window by window and instant by instant, the users inside a region."""
         rectangle = self._check_region(region)
         instants = self.times.between(first, last)
         for window in self.windows:
             inside = [i for i in instants if window.start <= i < window.stop]
             if inside:
-                yield (
-                    window,
-                    inside,
-                    [self._bound(window, [RouteStep(rectangle, i)]) for i in inside],
-                )
+                bounds = [self._bound(window, [RouteStep(rectangle, i)]) for i in inside]
+                yield Presence(window, inside, bounds, window.users)
 
     def _follow(self, steps: Steps) -> list[tuple[PublishedWindow, list[int], CountBounds]]:
         """Bound, window by window, the users of each bundle who are at all its steps."""

@@ -90,10 +90,7 @@ class PublishedWindow:
 
     @cached_property
     def cloaks(self) -> Edges:
-        """The boxes around all parts of each bundle and instant; (4, bundles, instants).
-
-        Zeros where a bundle is silent.
-        """
+        """The boxes around all parts, (4, bundles, instants); zeros where a bundle is silent."""
         low, high = self.rectangles[:2], self.rectangles[2:]
         counts = self.counts.ravel()
         boxes = np.concatenate(
