@@ -159,7 +159,7 @@ def inspect_rows(
     threads: int | None = None,
     progress: Progress = silent,
 ) -> Inspection:
-    """Report on a log, and propose how to cut it into instants and windows.
+    """Report on a log, and propose how to cut it; see :func:`trajcloak.inspect_log`.
 
     Proposed are, as ``every``, the step of the log's times or, if they are irregular, the
     median time between reports, rounded up; as ``length``, the longest that keeps at least
@@ -174,9 +174,6 @@ def inspect_rows(
     keep at least 80% of the rows that the best of them keeps, the one with the shortest instants,
     the fewest members and the longest windows. No instants are tried that are longer than 95% of
     the gaps.
-
-    The arguments are those of :func:`trajcloak.inspect_log`; ``rows_alike`` and ``region``, as for
-    :func:`trajcloak.anonymize`, decide whether it would refuse the log.
     """
     least = MIN_K if k is None else k
     asked = Options(least, length=length, members=members, rows_alike=rows_alike, region=region)
@@ -223,7 +220,10 @@ def inspect_rows(
             count(other, max(gap, 2 * other), max(1, size * step // other), members)
             for other in _near(_list_steps(whole), step, log)
         ],
-        by_max_gap=[count(step, g, size, members) for g in _list_gaps(step, gap)],
+        by_max_gap=[
+            count(step, other, size, members)
+            for other in sorted({*(factor * step for factor in GAP_FACTORS), gap})
+        ],
         by_length=[count(step, gap, n, members) for n in _list_lengths(grid, size)],
         by_members=[
             count(step, gap, size, n) for n in (_list_members(k, members) if k and bundled else [])
@@ -313,10 +313,7 @@ def _search(
     given: GivenSettings,
     progress: Progress,
 ) -> TriedSettings:
-    """Choose the settings by the rows in eligible sets.
-
-    ``first`` is the choice without regard to them; it stays if no choice has any such row.
-    """
+    """Choose the settings by the rows in eligible sets; ``first`` stays if no choice has any."""
     step = first.every
     # Longer instants hold more rows, so that more members have one. Nearly everybody who is there
     # has one in instants as long as most gaps: still longer ones would only be coarser.
@@ -422,10 +419,6 @@ def _near(steps: Sequence[int], chosen: int, log: RequestLog) -> list[int]:
     fitting = [step for step in steps if step <= high - low]
     around = sorted(sorted(fitting, key=lambda step: abs(np.log(step / chosen)))[: NUM_STEPS - 1])
     return sorted({*around, chosen})
-
-
-def _list_gaps(every: int, chosen: int) -> list[int]:
-    return sorted({*(factor * every for factor in GAP_FACTORS), chosen})
 
 
 def _list_lengths(grid: TimeGrid, chosen: int | None) -> list[int]:

@@ -184,7 +184,7 @@ class SetCounter:
         most = max(1, MOST_CELLS // (log.num_users * length))
         filled = np.flatnonzero(edges[:, 0] < edges[:, 1])
         chosen = filled[np.unique(np.linspace(0, len(filled) - 1, most).astype(np.int64))]
-        num_sets, num_eligible, num_rows, num_kept = 0, 0, 0, 0
+        num_sets = num_eligible = num_rows = num_kept = 0
         for number in chosen.tolist():
             rows = order[slice(*edges[number])]
             num_rows += len(rows)

@@ -10,9 +10,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from trajcloak.errors import OptionError
 
-RESERVED_NAMES = frozenset({"window", "bundle_id", "instant"})
-"""Column names that ``requests.parquet`` uses itself."""
-
+RESERVED_NAMES = {"window", "bundle_id", "instant"}  # the columns of ``requests.parquet`` itself
 ALGORITHMS = (
     "traj-anon",
     "refined",
@@ -26,9 +24,7 @@ CUSTOM = "custom:"
 CUSTOM_NAME = re.compile(f"{CUSTOM}[a-z0-9][a-z0-9-]{{0,40}}")
 """Names of algorithms of others, which only callers in Python can pass."""
 
-AUTO = "auto"
-"""Choose the algorithm by the kind of cloak; see ``DEFAULT_ALGORITHMS``."""
-
+AUTO = "auto"  # choose the algorithm by the kind of cloak; see ``DEFAULT_ALGORITHMS``
 EFFORTS = ("normal", "low", "high")
 TREES = ("usb", "usb-instant", "us", "u")
 QUAD = "quad"
@@ -53,14 +49,10 @@ SWAPPED = "swapped"
 CONFLICT = "conflict"
 TELEPORT = "teleport"
 DROPPABLE = (EMPTY, OUT_OF_RANGE, NULL_ISLAND, SWAPPED, CONFLICT, TELEPORT)
-"""Reasons for which rows can be dropped on request."""
-
 TP_AWARE, REPORT_AWARE = "tp-aware", "report-aware"
 """The strongest attackers that a release of two inputs, and of one log, is safe from."""
 
-TIME_UNITS = {"s": 10**6, "ms": 10**3, "us": 1}
-"""Units of times since 1970, in microseconds."""
-
+TIME_UNITS = {"s": 10**6, "ms": 10**3, "us": 1}  # in microseconds
 WGS84 = "OGC:CRS84"
 MOVEMENT_FORMATS = ("brinkhoff", "sumo", "geolife", "cabs", "gpx")
 MIN_K = 2
@@ -68,9 +60,7 @@ MIN_PART = 2
 MAX_NUMBER = 2**31 - 1
 MAX_SEED = 2**63 - 1
 MAX_HEIGHT = 24
-MIN_CELL_ULPS = 4
-"""A cell is at least this many floating-point numbers wide, so that its edges differ."""
-
+MIN_CELL_ULPS = 4  # a cell is so many floating-point numbers wide or more, so that its edges differ
 MAX_COORDINATE = 1e100
 DEFAULT_ALGORITHMS = {MBR: "refined", QUAD: "traj-anon"}
 """By kind of cloak: the algorithm of lowest cost, and the paper's own."""
@@ -134,9 +124,8 @@ class LogColumns:
             raise marks_and_holds(self.is_report)
         if len(set(self.requests)) != len(self.requests):
             raise OptionError("a request column is named twice; expected each once; leave one out")
-        _check_given(
-            "tz", self.tz, "the name of a time zone, such as Europe/Berlin or UTC", is_zone
-        )
+        expected = "the name of a time zone, such as Europe/Berlin or UTC"
+        _check_given("tz", self.tz, expected, is_zone)
         if self.time_unit is not None:
             check_choice("time_unit", self.time_unit, TIME_UNITS)
         if self.time_unit is not None and self.time_format is not None:
@@ -260,7 +249,16 @@ class Options:
                 f"members is {self.members} and k is {self.k}; expected at least k members in a "
                 f"bundle; pass a larger --members, or leave it out"
             )
-        self._check_parts()
+        if self.parts is None and self.parts_per != PER_WINDOW:
+            raise OptionError(
+                f"parts are to be made per {self.parts_per}, and there are none; expected how many "
+                f"users a part has at least; pass --parts, or leave out --parts-per"
+            )
+        if self.parts is not None:
+            check_number("parts", self.parts, MIN_PART, self.bundle_size)
+        if self.parts == self.bundle_size:
+            object.__setattr__(self, "parts", None)
+            object.__setattr__(self, "parts_per", PER_WINDOW)
         if self.suppress_above is not None and self.max_suppressed is not None:
             raise OptionError(
                 "both a price and a budget for suppression are given; expected one of them; "
@@ -283,28 +281,11 @@ class Options:
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, float(getattr(self, name)))
 
-    def _check_parts(self) -> None:
-        if self.parts is None:
-            if self.parts_per != PER_WINDOW:
-                raise OptionError(
-                    f"parts are to be made per {self.parts_per}, and there are none; expected how "
-                    f"many users a part has at least; pass --parts, or leave out --parts-per"
-                )
-            return
-        # At most the least number of users in a bundle.
-        check_number("parts", self.parts, MIN_PART, self.bundle_size)
-        if self.parts == self.bundle_size:
-            object.__setattr__(self, "parts", None)
-            object.__setattr__(self, "parts_per", PER_WINDOW)
-
 
 def repeat_options(
     manifest: Mapping[str, Any], vocabulary: Mapping[str, Sequence[Any]] | None = None
 ) -> Options:
-    """List the options that a release was made with, as its manifest says.
-
-    ``vocabulary`` is the public list of values, if there was one, which the manifest does not hold.
-    """
+    """List the options that a manifest states; it does not hold the vocabulary, if any."""
     made, region, parts = (manifest[name] for name in ("parameters", "region", "parts"))
     same = (
         "length", "missing", "align", "windows", "tree", "effort", "seed", "suppress_above",
@@ -334,7 +315,7 @@ def holds_fixed(name: str) -> OptionError:
 
 
 def marks_and_holds(name: str) -> OptionError:
-    """Build the error for a column that is to mark location reports, and to hold something else."""
+    """Build the error for a column that is to mark location reports, and holds something else."""
     return OptionError(
         f"column '{name}' is to say which rows are location reports, and to hold the user, time, "
         f"place or a request; expected a column of its own; name another with --is-report"

@@ -10,13 +10,10 @@ from trajcloak.report.figures import Floats, Histogram, Ints, round_up
 from trajcloak.report.html_elements import Element, details, element, table
 
 WIDTH, HEIGHT = 380, 210
-LEFT, RIGHT, TOP, BOTTOM = 62, 10, 12, 42
-"""Margins for the axes."""
-
+LEFT, RIGHT, TOP, BOTTOM = 62, 10, 12, 42  # margins for the axes
 PLOT_WIDTH, PLOT_HEIGHT = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
 WIDEST_BAR = 48
-MOST_POINTS = 240
-"""Values of a series that are drawn and listed; longer series are summarised."""
+MOST_POINTS = 240  # values of a series that are drawn and listed; longer series are summarised
 
 
 def draw_histogram(

@@ -20,11 +20,8 @@ Floats = npt.NDArray[np.float64]
 
 MOST_BARS = 24
 FILES = (BUNDLES_FILE, REQUESTS_FILE, MANIFEST_FILE)
-CLASSES = 6
-"""Colours of the map."""
-
-TOLERANCE = 1e-9
-"""Relative difference of sums of areas that rounding explains."""
+CLASSES = 6  # colours of the map
+TOLERANCE = 1e-9  # relative difference of sums of areas that rounding explains
 
 
 class Histogram(NamedTuple):
@@ -127,10 +124,7 @@ def round_up(value: float) -> float:
 
 
 def choose_area_breaks(areas: Floats) -> list[float]:
-    """Divide areas into classes of about equally many cloaks.
-
-    A class ends at the area of a square whose side has two significant digits.
-    """
+    """Divide areas into classes of about equally many; at squares with sides of two digits."""
     shares = np.arange(1, CLASSES) / CLASSES
     sides = {float(f"{side:.2g}") for side in np.sqrt(np.quantile(areas, shares))}
     return [side * side for side in sorted(sides)]

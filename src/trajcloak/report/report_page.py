@@ -41,7 +41,6 @@ from trajcloak.report.sections import (
 from trajcloak.report.verdict import UNSAFE, build_header, judge, list_allowed
 
 STAGE = "writing report"
-
 PRIVATE_WARNING = (
     "This page was made with the log and the policy file. Whoever may not see these may not see "
     "this page: do not publish it. Without --log and --policy the same command makes a page for "
@@ -63,7 +62,6 @@ CONTENTS = {
 """Short names of the sections."""
 
 LogPaths = str | Path | Sequence[str | Path]
-
 STYLES = ("colours.css", "layout.css", "map.css", "print.css")
 SCRIPTS = ("read.js", "map_drawing.js", "bundle.js", "main.js")
 """Parts of the style and of the script, in their order."""
@@ -118,10 +116,7 @@ def write_report_page(
     threads: int | None = None,
     progress: Progress = silent,
 ) -> Report:
-    """Write one HTML page about a release; see :func:`trajcloak.write_report`.
-
-    Logs are files; ``columns`` say which of their columns mean what.
-    """
+    """Write one HTML page about a release; see :func:`trajcloak.write_report`."""
     path = Path(path)
     if (log is None) != (policy is None):
         raise OptionError(

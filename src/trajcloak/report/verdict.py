@@ -1,8 +1,4 @@
-"""The top of the page: is it safe, against whom, on which figures, and what was left out.
-
-What somebody has to look at and the files that a signature is for stand here, too: on paper, they
-are on the first page.
-"""
+"""The first page, on paper, too: is it safe, against whom, what was left out, what to sign."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
