@@ -4,7 +4,6 @@ First for the users of each part who are inside a region, then for those of each
 then for the requests that they sent. In a release without parts each bundle is one part.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
@@ -90,6 +89,10 @@ class CountBounds:
     def sum(self) -> Answer:
         """Add up all bundles, which have no user in common."""
         return Answer(int(self.lower.sum()), float(self.estimate.sum()), int(self.upper.sum()))
+
+    def total(self) -> "CountBounds":
+        """Add up all bundles, as if they were one."""
+        return self.add_parts(np.array([len(self.lower)]))
 
     def add_parts(self, counts: Numbers) -> "CountBounds":
         """Add up the parts of each bundle, so many each, which have no user in common."""
@@ -233,14 +236,6 @@ def intersect_bounds(
     shares = [s.estimate / np.maximum(p, 1) for p, s in zip(present, steps, strict=True)]
     about = left * (reduce(np.multiply, shares) + together)
     return CountBounds(lower, np.clip(about, lower, upper), upper)
-
-
-def intersect_answers(answers: list[Answer], num_users: int) -> Answer:
-    """Bound how many of ``num_users`` users are in all of several sets."""
-    lower = max(0, sum(a.lower for a in answers) - (len(answers) - 1) * num_users)
-    upper = min(a.upper for a in answers)
-    estimate = num_users * math.prod(answer.estimate / num_users for answer in answers)
-    return Answer(lower, min(max(estimate, lower), upper), upper)
 
 
 def count_by_value(

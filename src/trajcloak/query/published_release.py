@@ -19,7 +19,7 @@ from trajcloak.query.bounds import (
     RequestAnswer,
     bound_followers,
     count_by_value,
-    intersect_answers,
+    intersect_bounds,
 )
 from trajcloak.query.questions import PublishedTimes, Rectangle, RouteStep, check_region
 from trajcloak.query.release_arrays import (
@@ -59,14 +59,7 @@ class PublishedRelease:
     def count(
         self, region: Sequence[float], first: int | str | None = None, last: int | str | None = None
     ) -> dict[int, Answer]:
-        """Count the users inside a region, in units of the release's CRS, instant by instant.
-
-        Examples
-        --------
-        >>> release = open_published("release")
-        >>> release.count((10_000, 10_000, 30_000, 30_000), 3, 3)
-        {3: Answer(lower=..., estimate=..., upper=...)}
-        """
+        """Count the users inside a region, in units of the release's CRS, instant by instant."""
         return {
             instant: bounds.sum()
             for inside in self._bound_inside(region, first, last)
@@ -75,8 +68,8 @@ class PublishedRelease:
 
     def follow(self, steps: Steps) -> Answer:
         """Count the users inside all of several regions, each at its own time, as on a route."""
-        totals = [bounds.sum() for _, _, bounds in self._follow(steps)]
-        return intersect_answers(totals, self.manifest["users"])
+        totals = [bounds.total() for _, _, bounds in self._follow(steps)]
+        return intersect_bounds(totals, np.array([self.manifest["users"]])).sum()
 
     def count_requests(
         self,
@@ -93,19 +86,20 @@ class PublishedRelease:
     def follow_requests(self, steps: Steps, attribute: str) -> dict[Any, RequestAnswer]:
         """Count the requests that the users of :meth:`follow` sent at the times of the steps."""
         rows = self._read_rows(attribute)
-        parts, num_users = self._follow(steps), self.manifest["users"]
-        totals = [bounds.sum() for _, _, bounds in parts]
+        parts, num_users = self._follow(steps), np.array([self.manifest["users"]])
+        totals = [bounds.total() for _, _, bounds in parts]
         windows = []
         for i, (window, instants, bounds) in enumerate(parts):
             others = [*totals[:i], *totals[i + 1 :]]
             if others:
                 # Bundles of different windows are not linked.
                 share = math.prod(other.estimate / num_users for other in others)
-                upper = bounds.upper * all(other.upper for other in others)
+                upper = bounds.upper * all(other.upper > 0 for other in others)
                 about = np.minimum(bounds.estimate * share, upper)
                 bounds = CountBounds(bounds.lower * 0, about, upper)
             windows.append(Presence(window, instants, [bounds] * len(instants), bounds.upper))
-        return count_by_value(rows, windows, intersect_answers(totals, num_users).upper)
+        most_users = intersect_bounds(totals, num_users).sum().upper
+        return count_by_value(rows, windows, most_users)
 
     def crosses_windows(self, steps: Steps) -> bool:
         """Tell whether the steps of a question lie in different windows."""
