@@ -128,8 +128,6 @@ def spread_colours(number: int) -> list[int]:
 def _area_labels(figures: Figures, unit: Unit) -> list[str]:
     """Name classes of areas by the sides of squares as large."""
     sides = [unit.length(float(np.sqrt(area))) for area in figures.area_breaks]
-    if not sides:
-        return ["all"]
     between = [f"{_shorten(low, high)}–{high}" for low, high in pairwise(sides)]
     return [f"up to {sides[0]}", *between, f"{sides[-1]} and more"]
 

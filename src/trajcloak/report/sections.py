@@ -30,7 +30,6 @@ from trajcloak.report.html_elements import (
     table,
 )
 from trajcloak.report.map_contents import AttributeSummary
-from trajcloak.version import __version__
 
 NOT_PROMISED = (
     "A request whose own text names its sender or a place is published as it is, if the rules "
@@ -139,6 +138,14 @@ def build_figures_section(release: PublishedRelease, figures: Figures, unit: Uni
     mean = figures.cost_by_instant / np.maximum(figures.users, 1)
     side, side_name = unit.scale(float(figures.sides.edges[-1]))
     per_user, area_name = unit.scale(math.sqrt(float(mean.max())))
+    k, num_bundles = release.manifest["k"], figures.num_bundles
+    sizes = (
+        f"{show_count(num_bundles, 'bundle')} of {_show_sizes(figures)} users; none has fewer than "
+        f"{show_k(k)}."
+    )
+    if figures.smallest < k:
+        smallest = f"{figures.smallest:,} users, fewer than {show_k(k)}"
+        sizes = f"The smallest of {num_bundles:,} bundles has {smallest}."
     charts = [
         draw_histogram(
             "sizes",
@@ -146,11 +153,7 @@ def build_figures_section(release: PublishedRelease, figures: Figures, unit: Uni
             figures.sizes,
             "users of the bundle",
             "bundles",
-            f"{show_count(figures.num_bundles, 'bundle')} of {_show_sizes(figures)} users; none "
-            f"has fewer than {show_k(release.manifest['k'])}."
-            if figures.smallest >= release.manifest["k"]
-            else f"The smallest of {figures.num_bundles:,} bundles has {figures.smallest:,} users, "
-            f"fewer than {show_k(release.manifest['k'])}.",
+            sizes,
         ),
         draw_histogram(
             "sides",
@@ -198,27 +201,21 @@ def build_requests_section(
     """List what was asked for most often."""
     if not attributes:
         return None
-    tables = [
-        element(
-            "div",
+    tables = []
+    for attribute in attributes:
+        is_allowed = attribute.name in allowed
+        rows: list[list[Child]] = [
+            [element("bdi", value), f"{number:,}", f"{number / max(total, 1):.1%}"]
+            for value, number in attribute.frequent
+        ]
+        words = f"{show_count(attribute.num_values, 'different value')}; the most frequent:"
+        parts = [
             element("h3", element("bdi", attribute.name)),
-            element("p", *mark_options(ALLOWED), class_="allowed")
-            if attribute.name in allowed
-            else None,
-            element(
-                "p", f"{show_count(attribute.num_values, 'different value')}; the most frequent:"
-            ),
-            table(
-                ["value", "requests", "share"],
-                (
-                    [element("bdi", value), f"{number:,}", f"{number / max(total, 1):.1%}"]
-                    for value, number in attribute.frequent
-                ),
-                class_="numeric",
-            ),
-        )
-        for attribute in attributes
-    ]
+            element("p", *mark_options(ALLOWED), class_="allowed") if is_allowed else None,
+            element("p", words),
+            table(["value", "requests", "share"], rows, class_="numeric"),
+        ]
+        tables.append(element("div", *parts))
     return section("requests", "What was asked for", element("div", *tables, class_="columns"))
 
 
@@ -312,9 +309,3 @@ def describe_instant(release: PublishedRelease, instant: int) -> str:
     """Name an instant: its moment, or its number."""
     moment = release.times.describe_instant(instant)
     return f"instant {instant}" if moment is None else show_moment(moment)
-
-
-def build_footer(*, is_private: bool) -> Element:
-    """Say what made the page, and for whom."""
-    use = "Private: not for publication." if is_private else "Public: made from the release alone."
-    return element("footer", element("p", f"Page made by trajcloak {__version__}. {use}"))
