@@ -203,10 +203,12 @@ def test_policies_of_fewer_users_are_refused(made):
         measure_answers(read_rows(ROWS), made / "release", made / "short.parquet")
 
 
-@pytest.mark.parametrize("options", [{"queries": 0}, {"seed": -1}])
-def test_options(made, options):
-    with pytest.raises(tc.OptionError, match="expected at least 1 and a seed of at least 0"):
-        measure_answers(read_rows(ROWS), made / "release", made / "policy.parquet", **options)
+@pytest.mark.parametrize(("name", "value", "least"), [("queries", 0, 1), ("seed", -1, 0)])
+def test_options(made, name, value, least):
+    files = made / "release", made / "policy.parquet"
+    message = f"{name} is {value}; expected a whole number of at least {least}"
+    with pytest.raises(tc.OptionError, match=message):
+        measure_answers(read_rows(ROWS), *files, **{name: value})
 
 
 def test_degrees(tmp_path):

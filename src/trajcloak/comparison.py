@@ -5,7 +5,6 @@ and returns only who is bundled with whom. Sizes and costs of all are computed h
 the bundles; no figure of an algorithm itself is trusted.
 """
 
-import math
 import multiprocessing
 import sys
 import time
@@ -31,7 +30,7 @@ from trajcloak.cloaks import (
 from trajcloak.errors import NotEnoughUsersError, OptionError, TrajcloakError
 from trajcloak.kernels.threads import choose_threads
 from trajcloak.log import RequestLog
-from trajcloak.options import QUAD, Options
+from trajcloak.options import QUAD, Options, check_given, is_above_0
 from trajcloak.parts import PartSettings, build_parts
 from trajcloak.pipeline import choose_algorithm, prepare
 from trajcloak.progress import Progress, silent
@@ -82,11 +81,7 @@ def compare_algorithms(
     members, and ``cloak``, the kind whose cost the algorithms are to lower.
     """
     threads = choose_threads(threads)
-    if time_limit is not None and not 0 < time_limit < math.inf:
-        raise OptionError(
-            f"the time limit is {time_limit}; expected a number of seconds above 0; "
-            f"pass another --time-limit"
-        )
+    check_given("time_limit", time_limit, "a number of seconds above 0", is_above_0)
     asked = Options(k=k, **options)
     for name in algorithms:
         _build(name, asked)

@@ -53,6 +53,7 @@ TP_AWARE, REPORT_AWARE = "tp-aware", "report-aware"
 """The strongest attackers that a release of two inputs, and of one log, is safe from."""
 
 TIME_UNITS = {"s": 10**6, "ms": 10**3, "us": 1}  # in microseconds
+ZONE_NAME = "the name of a time zone, such as Europe/Berlin or UTC"
 WGS84 = "OGC:CRS84"
 MOVEMENT_FORMATS = ("brinkhoff", "sumo", "geolife", "cabs", "gpx")
 MIN_K = 2
@@ -75,11 +76,6 @@ class LogColumns:
 
     :func:`trajcloak.anonymize` says what each field means. Either ``lon`` and ``lat`` are named, or
     ``x`` and ``y``, or neither pair. ``clip`` is least x and y, greatest x and y.
-
-    Examples
-    --------
-    >>> LogColumns(user="device", requests=("category",)).user
-    'device'
     """
 
     user: str | None = None
@@ -124,8 +120,7 @@ class LogColumns:
             raise marks_and_holds(self.is_report)
         if len(set(self.requests)) != len(self.requests):
             raise OptionError("a request column is named twice; expected each once; leave one out")
-        expected = "the name of a time zone, such as Europe/Berlin or UTC"
-        _check_given("tz", self.tz, expected, is_zone)
+        check_given("tz", self.tz, ZONE_NAME, is_zone)
         if self.time_unit is not None:
             check_choice("time_unit", self.time_unit, TIME_UNITS)
         if self.time_unit is not None and self.time_format is not None:
@@ -135,10 +130,10 @@ class LogColumns:
             )
         for reason in self.drop:
             check_choice("drop", reason, DROPPABLE)
-        _check_given("delimiter", self.delimiter, "one character, such as ; or |", _is_delimiter)
+        check_given("delimiter", self.delimiter, "one character, such as ; or |", _is_delimiter)
         expected = "a rectangle: its least x, least y, greatest x and greatest y"
-        _check_given("clip", self.clip, expected, _is_rectangle)
-        _check_given("max_speed", self.max_speed, "a speed above 0", _is_above_0)
+        check_given("clip", self.clip, expected, _is_rectangle)
+        check_given("max_speed", self.max_speed, "a speed above 0", is_above_0)
 
     @property
     def reading(self) -> dict[str, object]:
@@ -264,13 +259,13 @@ class Options:
                 "both a price and a budget for suppression are given; expected one of them; "
                 "pass --suppress-above or --max-suppressed"
             )
-        _check_given("suppress_above", self.suppress_above, "an area above 0", _is_above_0)
+        check_given("suppress_above", self.suppress_above, "an area above 0", is_above_0)
         expected = "a share from 0 up to 1, or 0% up to 100%"
-        _check_given(
+        check_given(
             "max_suppressed", self.max_suppressed, expected, lambda s: _is_finite(s) and 0 <= s < 1
         )
         expected = "a square: its least x, its least y and the length of its side"
-        _check_given(
+        check_given(
             "region", self.region, expected, lambda r: _is_list_of_numbers(r, 3) and r[2] > 0
         )
         # Numbers of numpy cannot be written as JSON.
@@ -349,7 +344,8 @@ def check_setting(name: str, value: Any, expected: str, is_good: Callable[[Any],
         raise OptionError(f"{name} is {shown}; expected {expected}; pass another --{option}")
 
 
-def _check_given(name: str, value: Any, expected: str, is_good: Callable[[Any], bool]) -> None:
+def check_given(name: str, value: Any, expected: str, is_good: Callable[[Any], bool]) -> None:
+    """Raise if the value of a setting is given and cannot be used."""
     if value is not None:
         check_setting(name, value, expected, is_good)
 
@@ -381,7 +377,8 @@ def _is_finite(value: object) -> bool:
     return not isinstance(value, bool) and isinstance(value, Real) and math.isfinite(value)
 
 
-def _is_above_0(value: Any) -> bool:
+def is_above_0(value: Any) -> bool:
+    """Whether it is a finite number above 0."""
     return _is_finite(value) and value > 0
 
 

@@ -6,6 +6,7 @@ users and requests that are published; how much of the log is not is measured ap
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,9 +23,9 @@ from trajcloak.drawn_questions import (
     draw_moves,
     find_followers,
 )
-from trajcloak.errors import OptionError
 from trajcloak.kernels.threads import choose_threads
 from trajcloak.log import RequestLog
+from trajcloak.options import check_number
 from trajcloak.pipeline import Prepared
 from trajcloak.progress import Progress, silent
 from trajcloak.query import Answer, PublishedRelease, Rectangle, open_published
@@ -73,13 +74,7 @@ class ShownAreas:
 
 
 def measure_areas(release: PublishedRelease, threads: int = 1) -> ShownAreas:
-    """Measure how large the areas are in which a release shows its users.
-
-    Examples
-    --------
-    >>> measure_areas(open_published("release"))
-    ShownAreas(own=..., union=...)
-    """
+    """Measure how large the areas are in which a release shows its users."""
     grid = build_cell_grid(release.manifest)
     own = union = 0.0
     num_places = 0
@@ -124,11 +119,8 @@ def measure_answers(
     progress: Progress = silent,
 ) -> list[Utility]:
     """Do what :func:`trajcloak.measure_utility` says; ``log`` has the attributes of the release."""
-    if queries < 1 or seed < 0:
-        raise OptionError(
-            f"{queries} queries with seed {seed}; expected at least 1 and a seed of at least 0; "
-            f"pass another --queries or --seed"
-        )
+    check_number("queries", queries, 1)
+    check_number("seed", seed, 0)
     published = open_published(release)
     prepared = prepare_like_release(log, published, choose_threads(threads))
     workload = _Workload(prepared, published, Path(policy), progress)
@@ -303,8 +295,6 @@ def _find_value(value: Any, published: Collection[Any]) -> Any:
     """Find a value of the log in a release, where text of the log may have become a number."""
     if value not in published and isinstance(value, str):
         for type_ in (int, float):
-            try:
+            with suppress(ValueError):
                 return type_(value)
-            except ValueError:
-                continue
     return value

@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from trajcloak.errors import OptionError
-from trajcloak.options import is_zone
+from trajcloak.options import ZONE_NAME, check_setting, is_zone
 
 Point = tuple[float, float]
 
@@ -121,11 +121,7 @@ class PublishedTimes:
 
     def follow_clock(self, zone: str) -> "PublishedTimes":
         """Read and write times as the clock of a zone shows them."""
-        if not is_zone(zone):
-            raise OptionError(
-                f"tz is '{zone}'; expected the name of a time zone, such as Europe/Berlin or UTC; "
-                f"pass another --tz"
-            )
+        check_setting("tz", zone, ZONE_NAME, is_zone)
         if self.zone is None:
             raise OptionError(
                 f"tz is '{zone}', and times of the release have no zone; expected times as the "
