@@ -21,9 +21,9 @@ import pyarrow.parquet as pq
 
 import trajcloak as tc
 from trajcloak.auditor import audit_files
+from trajcloak.options import WGS84
 from trajcloak.parquet.thrift import MAGIC, TAIL, Field, Items, Struct, decode_struct, encode_struct
 from trajcloak.query import open_published
-from trajcloak.query.published_release import LONLAT
 from trajcloak.report import write_report_page
 
 FILES = ("manifest.json", "bundles.parquet", "requests.parquet")
@@ -223,7 +223,7 @@ def _ask(path: Path) -> None:
     for name in release.attributes:
         release.count_requests(EVERYWHERE, name)
     if release.manifest["crs"] is not None:
-        release.place_region((13.0, 52.0, 13.5, 52.5), LONLAT)
+        release.place_region((13.0, 52.0, 13.5, 52.5), WGS84)
 
 
 def read_release(data: bytes) -> bool:

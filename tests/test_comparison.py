@@ -196,8 +196,7 @@ def test_out_of_time():
 
 
 def _run(algorithm, *trajectories):
-    job = comparison._Job(algorithm, trajectories, 3, Options(k=2), threads=1)
-    return comparison._run(job, time_limit=None)
+    return comparison._run(None, algorithm, trajectories, 3, Options(k=2), 1)
 
 
 @needs_jit
@@ -239,9 +238,9 @@ def test_a_process_that_dies_is_reported(capfd):
         (["baseline:us"], {}, "algorithm 'baseline' is given the variant 'us', and has none"),
         (["traj-anon"], {"k": 1}, "k is 1; expected a whole number of at least 2"),
         (["traj-anon"], {"seed": -1}, "seed is -1"),
-        (["traj-anon"], {"time_limit": 0.0}, "the time limit is 0.0; expected"),
-        (["traj-anon"], {"time_limit": -1.0}, "the time limit is -1.0; expected"),
-        (["traj-anon"], {"time_limit": math.nan}, "the time limit is nan; expected"),
+        (["traj-anon"], {"time_limit": 0.0}, "time_limit is 0.0; expected"),
+        (["traj-anon"], {"time_limit": -1.0}, "time_limit is -1.0; expected"),
+        (["traj-anon"], {"time_limit": math.nan}, "time_limit is nan; expected"),
         (["traj-anon"], {"height": 99, "region": None}, "height is 99"),
     ],
     ids=str,

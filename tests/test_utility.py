@@ -11,9 +11,9 @@ from runs import anonymize
 from small_logs import COLUMNS, UNIT_CELLS, Row, clustered_rows, read_rows, write_parquet
 from trajcloak import utility
 from trajcloak.log import read_in_memory
-from trajcloak.options import LogColumns
+from trajcloak.options import WGS84, LogColumns
 from trajcloak.query import Answer, open_published
-from trajcloak.query.published_release import LONLAT, PublishedRelease
+from trajcloak.query.published_release import PublishedRelease
 from trajcloak.utility import Utility, measure_answers
 
 ROWS = clustered_rows(num_clusters=4, per_cluster=6, length=4)
@@ -203,10 +203,12 @@ def test_policies_of_fewer_users_are_refused(made):
         measure_answers(read_rows(ROWS), made / "release", made / "short.parquet")
 
 
-@pytest.mark.parametrize("options", [{"queries": 0}, {"seed": -1}])
-def test_options(made, options):
-    with pytest.raises(tc.OptionError, match="expected at least 1 and a seed of at least 0"):
-        measure_answers(read_rows(ROWS), made / "release", made / "policy.parquet", **options)
+@pytest.mark.parametrize(("name", "value", "least"), [("queries", 0, 1), ("seed", -1, 0)])
+def test_options(made, name, value, least):
+    files = made / "release", made / "policy.parquet"
+    message = f"{name} is {value}; expected a whole number of at least {least}"
+    with pytest.raises(tc.OptionError, match=message):
+        measure_answers(read_rows(ROWS), *files, **{name: value})
 
 
 def test_degrees(tmp_path):
@@ -222,12 +224,12 @@ def test_degrees(tmp_path):
     results = measure_answers(log, tmp_path / "release", tmp_path / "policy.parquet", queries=20)
     assert [r.within for r in results] == [1, 1, 1]
     release = open_published(tmp_path / "release")
-    everything = release.place_region((12.9, 51.9, 13.2, 52.2), LONLAT)
+    everything = release.place_region((12.9, 51.9, 13.2, 52.2), WGS84)
     assert release.count(everything, 0, 0) == {0: Answer(20, 20.0, 20)}
     with pytest.warns(tc.TrajcloakWarning, match="longitude first"):
-        elsewhere = release.place_region((10, 51, 11, 52), LONLAT)
+        elsewhere = release.place_region((10, 51, 11, 52), WGS84)
     assert release.count(elsewhere, 0, 0) == {0: Answer(0, 0.0, 0)}
-    (west, south), (east, north) = release.place_points([(12.9, 51.9), (13.2, 52.2)], LONLAT)
+    (west, south), (east, north) = release.place_points([(12.9, 51.9), (13.2, 52.2)], WGS84)
     assert west < east
     assert south < north
 

@@ -132,10 +132,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name from its home when it is first asked for.
-
-    The command line answers ``--help`` without loading compilers and readers.
-    """
+    """Import a public name when it is first asked for, so that ``--help`` loads no compilers."""
     for home, names in _HOMES.items():
         if name in names:
             value = getattr(import_module(home), name)

@@ -19,8 +19,7 @@ from trajcloak.options import MBR
 from trajcloak.parts import Parts, PartSettings, build_parts, join_parts
 from trajcloak.trajectories import Window, join_marks
 
-MARKS_PER_REQUEST = 16
-"""Up to this many bytes of marks per request, marking requests is faster than sorting them."""
+MARKS_PER_REQUEST = 16  # up to so many bytes of marks per request, marking is faster than sorting
 
 
 class KindMap(NamedTuple):
@@ -165,8 +164,8 @@ def build_bundles(
     ``ids`` are those of the window's participants, ascending; the policy has them in the same
     order. ``num_kinds`` is how many distinct requests the log has. A bundle has at least
     ``members`` users, by default k. They are shown in parts as ``settings`` say, whose rectangles
-    are of the kind ``cloak``; by default in one cloak. ``keeps_rows``: whether to keep who has a
-    row at which instant. ``threads`` changes the time, never the result.
+    are of the kind ``cloak``; by default in one cloak. ``keeps_rows``: whether to keep
+    ``has_row``.
 
     Returns also what is not published, and the number of each bundle in the policy.
     """
@@ -213,9 +212,8 @@ def find_eligible(
     shape = num_bundles, window.stop - window.start
     if window.has_row is None:
         return np.ones(shape, np.bool_)
-    counts: npt.NDArray[np.int32] = _count_reporters(
-        bundle, window.has_row, np.zeros(shape, np.int32)
-    )
+    counts = np.zeros(shape, np.int32)
+    _count_reporters(bundle, window.has_row, counts)
     return counts >= k
 
 
@@ -277,7 +275,7 @@ def _list_marked(marks: npt.NDArray[np.bool_], threads: int) -> Entries:
     counts = [np.count_nonzero(marks[start:stop]) for start, stop in slices]
     first = np.cumsum([0, *counts])
     bundle, instant, kind = (np.empty(first[-1], np.int32) for _ in range(3))
-    jobs = [(start, stop, place) for (start, stop), place in zip(slices, first, strict=False)]
+    jobs = [(*ends, place) for ends, place in zip(slices, first, strict=False)]
     run_all(
         lambda start, stop, place: _fill_marked(marks, start, stop, place, bundle, instant, kind),
         jobs,
@@ -309,10 +307,7 @@ def _mark(bundle, user, instant, kind, is_eligible, start, stop, marks, sent):  
 
 @njit(cache=True, nogil=True)
 def count_by_kind(bundle, kind, num_kinds):  # type: ignore[no-untyped-def]
-    """Count the bundles, and the entries, of each kind; entries are in order of bundles.
-
-    Negative kinds are left out.
-    """
+    """Count the bundles and the entries of each kind from 0 on; entries are in order of bundles."""
     counts = np.zeros((2, num_kinds), np.int64)
     last = np.full(num_kinds, -1, np.int32)
     for i in range(len(kind)):
@@ -332,7 +327,6 @@ def _count_reporters(bundle, has_row, counts):  # type: ignore[no-untyped-def]
         if bundle[u] >= 0:
             for i in range(has_row.shape[1]):
                 counts[bundle[u], i] += has_row[u, i]
-    return counts
 
 
 @njit(cache=True, nogil=True)

@@ -38,10 +38,7 @@ def build_bounding_boxes(
 
 
 def build_covering_quads(boxes: Cloaks) -> Cloaks:
-    """Find the smallest quadrant or semi-quadrant around each box.
-
-    A semi-quadrant is a quadrant cut in x, as in the binary US-tree.
-    """
+    """Find the smallest quadrant, or quadrant cut in x as in the US-tree, around each box."""
     cover = np.empty_like(boxes)
     # Free bits of an axis: the highest bit in which its first and last cell differ, and all below.
     free_x = _count_bits(boxes[..., X_START] ^ (boxes[..., X_STOP] - np.uint32(1)))

@@ -5,7 +5,6 @@ and returns only who is bundled with whom. Sizes and costs of all are computed h
 the bundles; no figure of an algorithm itself is trusted.
 """
 
-import math
 import multiprocessing
 import sys
 import time
@@ -13,7 +12,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -31,7 +30,7 @@ from trajcloak.cloaks import (
 from trajcloak.errors import NotEnoughUsersError, OptionError, TrajcloakError
 from trajcloak.kernels.threads import choose_threads
 from trajcloak.log import RequestLog
-from trajcloak.options import QUAD, Options
+from trajcloak.options import QUAD, Options, check_given, is_above_0
 from trajcloak.parts import PartSettings, build_parts
 from trajcloak.pipeline import choose_algorithm, prepare
 from trajcloak.progress import Progress, silent
@@ -82,11 +81,7 @@ def compare_algorithms(
     members, and ``cloak``, the kind whose cost the algorithms are to lower.
     """
     threads = choose_threads(threads)
-    if time_limit is not None and not 0 < time_limit < math.inf:
-        raise OptionError(
-            f"the time limit is {time_limit}; expected a number of seconds above 0; "
-            f"pass another --time-limit"
-        )
+    check_given("time_limit", time_limit, "a number of seconds above 0", is_above_0)
     asked = Options(k=k, **options)
     for name in algorithms:
         _build(name, asked)
@@ -102,12 +97,12 @@ def compare_algorithms(
     results = []
     for i, name in enumerate(algorithms):
         progress("comparing", i, len(algorithms))
-        seconds, outcome = _run(_Job(name, trajectories, height, asked, threads), time_limit)
+        seconds, outcome = _run(time_limit, name, trajectories, height, asked, threads)
         if isinstance(outcome, str):
             results.append(Comparison(name, outcome, seconds))
-            continue
-        judged = _judge(name, seconds, trajectories, outcome, asked, cell, least, threads)
-        results.append(judged)
+        else:
+            judged = _judge(name, seconds, trajectories, outcome, asked, cell, least, threads)
+            results.append(judged)
     progress("comparing", len(algorithms), len(algorithms))
     return _relate_to_optimum(results)
 
@@ -203,21 +198,11 @@ def _cost(cloaks: Cloaks, sizes: npt.NDArray[np.int64]) -> float:
     return float((compute_areas(cloaks).sum(axis=1) * sizes).sum())
 
 
-class _Job(NamedTuple):
-    """What the process of an algorithm is given."""
-
-    algorithm: str
-    trajectories: Sequence[npt.NDArray[np.uint32]]
-    height: int
-    asked: Options
-    threads: int
-
-
-def _run(job: _Job, time_limit: float | None) -> tuple[float, list[Policy] | str]:
-    """Run an algorithm in a process of its own; returns its seconds and what it found."""
+def _run(time_limit: float | None, *job: Any) -> tuple[float, list[Policy] | str]:
+    """Run ``_work(there, *job)`` in a process of its own; returns seconds and what it found."""
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe(duplex=False)
-    process = context.Process(target=_work, args=(there, job), daemon=True)
+    process = context.Process(target=_work, args=(there, *job), daemon=True)
     # It needs nothing of the caller's script, and would run it again if it knew of it.
     script = sys.modules["__main__"]
     sys.modules["__main__"] = ModuleType("__main__")
@@ -244,13 +229,19 @@ def _run(job: _Job, time_limit: float | None) -> tuple[float, list[Policy] | str
     return seconds, found
 
 
-def _work(there: Any, job: _Job) -> None:
+def _work(
+    there: Any,
+    name: str,
+    trajectories: Sequence[npt.NDArray[np.uint32]],
+    height: int,
+    asked: Options,
+    threads: int,
+) -> None:
     """Compile, send "ready" so that the clock starts, solve every window, send what was found.
 
     Where parts are asked for, bundles are divided into them.
     """
-    asked, threads = job.asked, job.threads
-    algorithm = _build(job.algorithm, asked)
+    algorithm = _build(name, asked)
     few = np.random.default_rng(0).integers(0, 4, (WARM_UP_USERS, 2, 2)).astype(np.uint32)
     # The same error is raised, and reported, below.
     with suppress(TrajcloakError):
@@ -260,9 +251,9 @@ def _work(there: Any, job: _Job) -> None:
     found: list[Policy] = []
     refused = ""
     try:
-        for cells in job.trajectories:
+        for cells in trajectories:
             part = None
-            policy = algorithm.solve(cells, job.height, asked.k, asked.cloak, threads=threads)
+            policy = algorithm.solve(cells, height, asked.k, asked.cloak, threads=threads)
             if asked.parts is not None:
                 settings = PartSettings(asked.parts, asked.parts_per)
                 part = build_parts(cells, policy, settings, asked.cloak, threads).part

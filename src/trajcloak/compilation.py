@@ -46,9 +46,6 @@ class Compilation(Listener):
 def follow_compilation(
     listen: Callable[[str, int, int], None] = lambda *_: None,
 ) -> Iterator[Compilation]:
-    """Report each kernel that is compiled, as a stage of its own; see ``progress``.
-
-    Kernels that are read from the cache on disk are not compiled.
-    """
+    """Report each kernel that is compiled, not read from the cache; see ``progress``."""
     with install_listener("numba:compile", Compilation(listen)) as compilation:
         yield compilation

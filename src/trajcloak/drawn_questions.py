@@ -55,10 +55,7 @@ def draw_count(
 def draw_moves(
     rng: np.random.Generator, cells: npt.NDArray[np.uint32], height: int
 ) -> list[CellStep]:
-    """Ask who is in one box at one instant and in another at another.
-
-    Both are drawn around the same user. Requires: at least two instants.
-    """
+    """Ask who is at two places in turn, drawn around one user; requires at least two instants."""
     user = rng.integers(len(cells))
     instants = rng.choice(cells.shape[1], 2, replace=False)
     return [CellStep(draw_box(rng, cells[user, i], height), int(i)) for i in instants]

@@ -31,28 +31,22 @@ from pathlib import Path
 from typing import Any
 
 _OPTION = re.compile(r"(?<![\w/-])--([a-z]+(?:-[a-z]+)*)(?:=([\w.:-]*\w))?")
+# Options without a value, and what Python has instead; options that Python calls otherwise.
 _FLAGS = {
     "link-safe": "link_safe=True",
     "lonlat": 'crs="EPSG:4326"',
     "replay": "replay=True",
     "rows-alike": "rows_alike=True",
 }
-"""Options without a value, and what Python has instead."""
-
 _KEYWORDS = {"request": "requests", "from": "first", "to": "last"}
-"""Options that Python calls otherwise."""
-
 _FUNCTIONS = {
     "trajcloak inspect": "trajcloak.inspect_log",
     "trajcloak convert": "trajcloak.convert_log",
 }
-"""Commands that messages name, and the functions that do the same."""
-
+# Unicode categories of control characters, surrogates and line separators; and characters that
+# change the direction of the text after them.
 _INVISIBLE = {"Cc", "Cs", "Zl", "Zp"}
-"""Unicode categories of control characters, surrogates and line separators."""
-
 _DIRECTIONS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
-"""Characters that change the direction of the text after them."""
 
 
 def show_text(text: str) -> str:
@@ -110,9 +104,9 @@ def name_keywords(text: str) -> str:
 
     def to_keyword(option: re.Match[str]) -> str:
         name, value = option.groups()
-        keyword = _KEYWORDS.get(name, name.replace("-", "_"))
         if name in _FLAGS:
             return _FLAGS[name]
+        keyword = _KEYWORDS.get(name, name.replace("-", "_"))
         return f"{keyword}=" if value is None else f'{keyword}="{value}"'
 
     for command, function in _FUNCTIONS.items():
@@ -166,10 +160,7 @@ def import_extra(package: str, use: str, extra: str) -> Any:
 
 
 class Refusals:
-    """Collects what is wrong with a log, so that all of it is said at once.
-
-    ``reasons`` are messages about what is known already.
-    """
+    """Collects what is wrong with a log, besides ``reasons``, so that all is said at once."""
 
     def __init__(self, reasons: Sequence[str] = ()) -> None:
         self._errors: list[TrajcloakError] = [InputError(reason) for reason in reasons]

@@ -104,13 +104,7 @@ def to_time(given: Time) -> int | str:
 
 
 def to_box(given: Box) -> tuple[float, ...]:
-    """List the edges of a rectangle: least x and y, greatest x and y.
-
-    Raises
-    ------
-    OptionError
-        If it is a geometry that is no rectangle.
-    """
+    """List the edges of a rectangle: least x and y, greatest x and y."""
     shape: Any = given
     if hasattr(shape, "bounds") and hasattr(shape, "envelope"):
         if not shape.equals(shape.envelope):
@@ -141,13 +135,7 @@ def _list_numbers(given: Any) -> list[float]:
 
 
 def read_vocabulary(file: Path) -> dict[str, list[str]]:
-    """Read a table with a column for each request attribute; empty cells are ignored.
-
-    Raises
-    ------
-    InputError
-        If it is no CSV or Parquet file, or cannot be read.
-    """
+    """Read a table with a column for each request attribute; empty cells are ignored."""
     try:
         if file.suffix == ".parquet":
             table = pq.read_table(file)

@@ -49,24 +49,14 @@ NICE_SECONDS = (1, 2, 5, 10, 15, 20, 30, 60, 120, 300, 600, 900, 1800, 3600, 720
 NICE_LENGTHS = (5, 10, 15, 30, 60, 120, 240, 480, 1440)
 GAP_FACTORS = (2, 3, 5, 10, 30)
 NUM_STEPS = 5
-ENOUGH = 0.8
-"""Proposed windows keep at least this share of what the shortest windows keep."""
-
-VARIED = ("every", "max_gap", "length", "members")
-"""The settings that are proposed."""
-
-MEMBERS_PERCENT = (100, 120, 150, 200, 300, 500)
-"""Members of bundles that are tried, in percent of k."""
-
+ENOUGH = 0.8  # proposed windows keep at least this share of what the shortest windows keep
+MOST = 0.95  # least share of the gaps that a proposal bridges, and of the reports that it keeps
+USEFUL = 0.2  # a release that keeps less than this share of the rows is hardly of use
+VARIED = ("every", "max_gap", "length", "members")  # the settings that are proposed
+MEMBERS_PERCENT = (100, 120, 150, 200, 300, 500)  # members of bundles, in percent of k
 LONGEST = 86400 * SECOND
 """Longest instants that are proposed to keep more rows, and longest gap to be interpolated, unless
 it is the least gap that instants need."""
-
-MOST = 0.95
-"""Least share of the gaps that a proposal bridges, and of the reports that it keeps."""
-
-USEFUL = 0.2
-"""A release that keeps less than this share of the rows is hardly of use."""
 
 
 @dataclass(frozen=True)
@@ -168,7 +158,7 @@ def inspect_rows(
     threads: int | None = None,
     progress: Progress = silent,
 ) -> Inspection:
-    """Report on a log, and propose how to cut it into instants and windows.
+    """Report on a log, and propose how to cut it; see :func:`trajcloak.inspect_log`.
 
     Proposed are, as ``every``, the step of the log's times or, if they are irregular, the
     median time between reports, rounded up; as ``length``, the longest that keeps at least
@@ -183,17 +173,9 @@ def inspect_rows(
     keep at least 80% of the rows that the best of them keeps, the one with the shortest instants,
     the fewest members and the longest windows. No instants are tried that are longer than 95% of
     the gaps.
-
-    The arguments are those of :func:`trajcloak.inspect_log`; ``rows_alike`` and ``region``, as for
-    :func:`trajcloak.anonymize`, decide whether it would refuse the log.
     """
-    asked = Options(
-        k=MIN_K if k is None else k,
-        length=length,
-        members=members,
-        rows_alike=rows_alike,
-        region=region,
-    )
+    least = MIN_K if k is None else k
+    asked = Options(least, length=length, members=members, rows_alike=rows_alike, region=region)
     counter = KeptCounter(log, choose_threads(threads), progress)
 
     def parse(text: str | None, name: str) -> int | None:
@@ -228,6 +210,8 @@ def inspect_rows(
     if not (is_dense(whole.facts, grid) and located.reported == log.num_rows):
         reports = compare_reports(log, gap, counter.threads)
     proposed = count(step, gap, size, members)
+    final = {name: getattr(proposed, name) for name in VARIED}
+    final |= {"every": str(proposed.every), "max_gap": str(proposed.max_gap)}
     return Inspection(
         ingest=build_ingest(whole.facts, grid, gap, located, reports),
         proposed=proposed,
@@ -235,26 +219,17 @@ def inspect_rows(
             count(other, max(gap, 2 * other), max(1, size * step // other), members)
             for other in _near(_list_steps(whole), step, log)
         ],
-        by_max_gap=[count(step, g, size, members) for g in _list_gaps(step, gap)],
+        by_max_gap=[
+            count(step, other, size, members)
+            for other in sorted({*(factor * step for factor in GAP_FACTORS), gap})
+        ],
         by_length=[count(step, gap, n, members) for n in _list_lengths(grid, size)],
         by_members=[
-            count(step, gap, size, n)
-            for n in ([] if bundled is None else _list_members(bundled.k, members))
+            count(step, gap, size, n) for n in (_list_members(k, members) if k and bundled else [])
         ],
         schedule=find_schedule(whole, reports),
         suspects=list_suspects(log),
-        refusals=_list_refusals(
-            whole,
-            replace(
-                asked,
-                every=str(proposed.every),
-                max_gap=str(proposed.max_gap),
-                length=proposed.length,
-                members=proposed.members,
-            ),
-            reports,
-            proposed.most_users,
-        ),
+        refusals=_list_refusals(whole, replace(asked, **final), reports, proposed.most_users),
         doubts=_list_doubts(proposed, k),
     )
 
@@ -262,10 +237,7 @@ def inspect_rows(
 def _list_refusals(
     log: ShardedLog, asked: Options, reports: Reports | None, most_users: int
 ) -> list[str]:
-    """Check a log as :func:`trajcloak.anonymize` does.
-
-    ``reports`` are those of the log; None if each user has one row at each instant.
-    """
+    """Check a log as :func:`trajcloak.anonymize` does; ``reports`` are None if it is dense."""
     refusals = Refusals(log.facts.refusals)
     try:
         _, _, found = check_log(log, asked, refusals)
@@ -311,11 +283,8 @@ def list_suspects(log: RequestLog) -> list[Suspect]:
     listed = masks[NULL_ISLAND] | masks[SWAPPED]
     if log.has_timestamps and log.crs is not None:
         masks[TELEPORT] = find_teleports(log, DEFAULT_SPEED, ~listed)
-    return [
-        Suspect(reason, rows, log.name_rows(rows))
-        for reason, rows in ((reason, np.flatnonzero(mask)) for reason, mask in masks.items())
-        if len(rows)
-    ]
+    found = {reason: np.flatnonzero(mask) for reason, mask in masks.items() if mask.any()}
+    return [Suspect(reason, rows, log.name_rows(rows)) for reason, rows in found.items()]
 
 
 class GivenSettings(NamedTuple):
@@ -343,17 +312,14 @@ def _search(
     given: GivenSettings,
     progress: Progress,
 ) -> TriedSettings:
-    """Choose the settings by the rows in eligible sets.
-
-    ``first`` is the choice without regard to them; it stays if no choice has any such row.
-    """
+    """Choose the settings by the rows in eligible sets; ``first`` stays if no choice has any."""
     step = first.every
     # Longer instants hold more rows, so that more members have one. Nearly everybody who is there
     # has one in instants as long as most gaps: still longer ones would only be coarser.
     low, high = counter.log.time_range
     longest = min((high - low) // 10, LONGEST if counter.log.has_timestamps else high - low)
     longer = [s for s in _list_steps(counter.whole) if step < s <= longest]
-    most = counter.reports.quantile(MOST) if counter.reports.num_gaps else 0
+    most = counter.find_gap(MOST)
     steps = [step, *longer[: bisect_left(longer, most) + 1]]
     choices: list[TriedSettings] = []
     for every in [given.every] if given.every else steps[:: -(-len(steps) // NUM_STEPS)]:
@@ -375,9 +341,12 @@ def _search(
     progress("trying choices", len(choices), len(choices))
     if not any(kept):
         return first
-    believable = [counter.is_believable(c.every, c.max_gap, c.length) for c in choices]
-    if any(share for share, good in zip(kept, believable, strict=True) if good):
-        kept = [share * good for share, good in zip(kept, believable, strict=True)]
+    believable = [
+        share * counter.is_believable(choice.every, choice.max_gap, choice.length)
+        for share, choice in zip(kept, choices, strict=True)
+    ]
+    if any(believable):
+        kept = believable
     enough = ENOUGH * max(kept)
     return min(
         (choice for choice, share in zip(choices, kept, strict=True) if share >= enough),
@@ -394,14 +363,14 @@ def _propose_every(counter: KeptCounter) -> int:
     own = find_own_step(counter.whole)
     if own is not None:
         return own
-    typical = counter.reports.quantile(0.5) if counter.reports.num_gaps else 1
+    typical = counter.find_gap(0.5)
     steps = _list_steps(counter.whole)
     return next((step for step in steps if step >= typical), steps[-1])
 
 
 def _find_typical_gap(counter: KeptCounter, every: int) -> int:
     """Find the least multiple of the step that bridges 95% of the gaps, or else the longest."""
-    most = counter.reports.quantile(MOST) if counter.reports.num_gaps else 0
+    most = counter.find_gap(MOST)
     gaps = _list_believable_gaps(counter.log, every)
     return next((gap for gap in gaps if gap >= most), gaps[-1])
 
@@ -449,10 +418,6 @@ def _near(steps: Sequence[int], chosen: int, log: RequestLog) -> list[int]:
     fitting = [step for step in steps if step <= high - low]
     around = sorted(sorted(fitting, key=lambda step: abs(np.log(step / chosen)))[: NUM_STEPS - 1])
     return sorted({*around, chosen})
-
-
-def _list_gaps(every: int, chosen: int) -> list[int]:
-    return sorted({*(factor * every for factor in GAP_FACTORS), chosen})
 
 
 def _list_lengths(grid: TimeGrid, chosen: int | None) -> list[int]:

@@ -31,11 +31,8 @@ from trajcloak.trajectories import (
 )
 from trajcloak.trajectories.reports import compare_reports
 
-MOST_CELLS = 200_000
-"""Users times instants that are bundled for a choice."""
-
-MOST_GUESSED = 0.5
-"""Largest share of locations without a report of their own that is believable."""
+MOST_CELLS = 200_000  # users times instants that are bundled for a choice
+MOST_GUESSED = 0.5  # largest share of locations without a report of their own that is believable
 
 
 @dataclass(frozen=True)
@@ -115,7 +112,6 @@ class KeptCounter:
         )
 
     def _count_choice(self, every: int, max_gap: int, length: int) -> Choice:
-        """Count what a choice would keep."""
         kept = self._count(build_time_grid(self.whole, every), max_gap, length)
         # Requests of a second input are not counted: nothing here may depend on them.
         return Choice(
@@ -128,12 +124,15 @@ class KeptCounter:
             kept.most_users,
         )
 
+    def find_gap(self, share: float) -> int:
+        """Find the least gap such that this share of all gaps are not longer; 0 without gaps."""
+        return self.reports.quantile(share) if self.reports.num_gaps else 0
+
     def is_believable(self, every: int, max_gap: int, length: int) -> bool:
         """Whether at most half of the locations would be guessed."""
         return self.count(every, max_gap, length).guessed <= MOST_GUESSED
 
     def _count(self, grid: TimeGrid, max_gap: int, length: int) -> _KeptCounts:
-        """Add up what :func:`_count_kept` counts, and find the most users in a window."""
         when = grid.origin, grid.every, grid.num_instants
         parts = run_sliced(
             lambda start, stop: _count_kept(
@@ -185,7 +184,7 @@ class SetCounter:
         most = max(1, MOST_CELLS // (log.num_users * length))
         filled = np.flatnonzero(edges[:, 0] < edges[:, 1])
         chosen = filled[np.unique(np.linspace(0, len(filled) - 1, most).astype(np.int64))]
-        num_sets, num_eligible, num_rows, num_kept = 0, 0, 0, 0
+        num_sets = num_eligible = num_rows = num_kept = 0
         for number in chosen.tolist():
             rows = order[slice(*edges[number])]
             num_rows += len(rows)

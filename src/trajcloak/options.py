@@ -10,9 +10,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from trajcloak.errors import OptionError
 
-RESERVED_NAMES = frozenset({"window", "bundle_id", "instant"})
-"""Column names that ``requests.parquet`` uses itself."""
-
+RESERVED_NAMES = {"window", "bundle_id", "instant"}  # the columns of ``requests.parquet`` itself
 ALGORITHMS = (
     "traj-anon",
     "refined",
@@ -26,9 +24,7 @@ CUSTOM = "custom:"
 CUSTOM_NAME = re.compile(f"{CUSTOM}[a-z0-9][a-z0-9-]{{0,40}}")
 """Names of algorithms of others, which only callers in Python can pass."""
 
-AUTO = "auto"
-"""Choose the algorithm by the kind of cloak; see ``DEFAULT_ALGORITHMS``."""
-
+AUTO = "auto"  # choose the algorithm by the kind of cloak; see ``DEFAULT_ALGORITHMS``
 EFFORTS = ("normal", "low", "high")
 TREES = ("usb", "usb-instant", "us", "u")
 QUAD = "quad"
@@ -53,14 +49,11 @@ SWAPPED = "swapped"
 CONFLICT = "conflict"
 TELEPORT = "teleport"
 DROPPABLE = (EMPTY, OUT_OF_RANGE, NULL_ISLAND, SWAPPED, CONFLICT, TELEPORT)
-"""Reasons for which rows can be dropped on request."""
-
 TP_AWARE, REPORT_AWARE = "tp-aware", "report-aware"
 """The strongest attackers that a release of two inputs, and of one log, is safe from."""
 
-TIME_UNITS = {"s": 10**6, "ms": 10**3, "us": 1}
-"""Units of times since 1970, in microseconds."""
-
+TIME_UNITS = {"s": 10**6, "ms": 10**3, "us": 1}  # in microseconds
+ZONE_NAME = "the name of a time zone, such as Europe/Berlin or UTC"
 WGS84 = "OGC:CRS84"
 MOVEMENT_FORMATS = ("brinkhoff", "sumo", "geolife", "cabs", "gpx")
 MIN_K = 2
@@ -68,9 +61,7 @@ MIN_PART = 2
 MAX_NUMBER = 2**31 - 1
 MAX_SEED = 2**63 - 1
 MAX_HEIGHT = 24
-MIN_CELL_ULPS = 4
-"""A cell is at least this many floating-point numbers wide, so that its edges differ."""
-
+MIN_CELL_ULPS = 4  # a cell is so many floating-point numbers wide or more, so that its edges differ
 MAX_COORDINATE = 1e100
 DEFAULT_ALGORITHMS = {MBR: "refined", QUAD: "traj-anon"}
 """By kind of cloak: the algorithm of lowest cost, and the paper's own."""
@@ -85,11 +76,6 @@ class LogColumns:
 
     :func:`trajcloak.anonymize` says what each field means. Either ``lon`` and ``lat`` are named, or
     ``x`` and ``y``, or neither pair. ``clip`` is least x and y, greatest x and y.
-
-    Examples
-    --------
-    >>> LogColumns(user="device", requests=("category",)).user
-    'device'
     """
 
     user: str | None = None
@@ -134,9 +120,7 @@ class LogColumns:
             raise marks_and_holds(self.is_report)
         if len(set(self.requests)) != len(self.requests):
             raise OptionError("a request column is named twice; expected each once; leave one out")
-        _check_given(
-            "tz", self.tz, "the name of a time zone, such as Europe/Berlin or UTC", is_zone
-        )
+        check_given("tz", self.tz, ZONE_NAME, is_zone)
         if self.time_unit is not None:
             check_choice("time_unit", self.time_unit, TIME_UNITS)
         if self.time_unit is not None and self.time_format is not None:
@@ -146,10 +130,10 @@ class LogColumns:
             )
         for reason in self.drop:
             check_choice("drop", reason, DROPPABLE)
-        _check_given("delimiter", self.delimiter, "one character, such as ; or |", _is_delimiter)
+        check_given("delimiter", self.delimiter, "one character, such as ; or |", _is_delimiter)
         expected = "a rectangle: its least x, least y, greatest x and greatest y"
-        _check_given("clip", self.clip, expected, _is_rectangle)
-        _check_given("max_speed", self.max_speed, "a speed above 0", _is_above_0)
+        check_given("clip", self.clip, expected, _is_rectangle)
+        check_given("max_speed", self.max_speed, "a speed above 0", is_above_0)
 
     @property
     def reading(self) -> dict[str, object]:
@@ -260,19 +244,28 @@ class Options:
                 f"members is {self.members} and k is {self.k}; expected at least k members in a "
                 f"bundle; pass a larger --members, or leave it out"
             )
-        self._check_parts()
+        if self.parts is None and self.parts_per != PER_WINDOW:
+            raise OptionError(
+                f"parts are to be made per {self.parts_per}, and there are none; expected how many "
+                f"users a part has at least; pass --parts, or leave out --parts-per"
+            )
+        if self.parts is not None:
+            check_number("parts", self.parts, MIN_PART, self.bundle_size)
+        if self.parts == self.bundle_size:
+            object.__setattr__(self, "parts", None)
+            object.__setattr__(self, "parts_per", PER_WINDOW)
         if self.suppress_above is not None and self.max_suppressed is not None:
             raise OptionError(
                 "both a price and a budget for suppression are given; expected one of them; "
                 "pass --suppress-above or --max-suppressed"
             )
-        _check_given("suppress_above", self.suppress_above, "an area above 0", _is_above_0)
+        check_given("suppress_above", self.suppress_above, "an area above 0", is_above_0)
         expected = "a share from 0 up to 1, or 0% up to 100%"
-        _check_given(
+        check_given(
             "max_suppressed", self.max_suppressed, expected, lambda s: _is_finite(s) and 0 <= s < 1
         )
         expected = "a square: its least x, its least y and the length of its side"
-        _check_given(
+        check_given(
             "region", self.region, expected, lambda r: _is_list_of_numbers(r, 3) and r[2] > 0
         )
         # Numbers of numpy cannot be written as JSON.
@@ -283,28 +276,11 @@ class Options:
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, float(getattr(self, name)))
 
-    def _check_parts(self) -> None:
-        if self.parts is None:
-            if self.parts_per != PER_WINDOW:
-                raise OptionError(
-                    f"parts are to be made per {self.parts_per}, and there are none; expected how "
-                    f"many users a part has at least; pass --parts, or leave out --parts-per"
-                )
-            return
-        # At most the least number of users in a bundle.
-        check_number("parts", self.parts, MIN_PART, self.bundle_size)
-        if self.parts == self.bundle_size:
-            object.__setattr__(self, "parts", None)
-            object.__setattr__(self, "parts_per", PER_WINDOW)
-
 
 def repeat_options(
     manifest: Mapping[str, Any], vocabulary: Mapping[str, Sequence[Any]] | None = None
 ) -> Options:
-    """List the options that a release was made with, as its manifest says.
-
-    ``vocabulary`` is the public list of values, if there was one, which the manifest does not hold.
-    """
+    """List the options that a manifest states; it does not hold the vocabulary, if any."""
     made, region, parts = (manifest[name] for name in ("parameters", "region", "parts"))
     same = (
         "length", "missing", "align", "windows", "tree", "effort", "seed", "suppress_above",
@@ -334,7 +310,7 @@ def holds_fixed(name: str) -> OptionError:
 
 
 def marks_and_holds(name: str) -> OptionError:
-    """Build the error for a column that is to mark location reports, and to hold something else."""
+    """Build the error for a column that is to mark location reports, and holds something else."""
     return OptionError(
         f"column '{name}' is to say which rows are location reports, and to hold the user, time, "
         f"place or a request; expected a column of its own; name another with --is-report"
@@ -368,7 +344,8 @@ def check_setting(name: str, value: Any, expected: str, is_good: Callable[[Any],
         raise OptionError(f"{name} is {shown}; expected {expected}; pass another --{option}")
 
 
-def _check_given(name: str, value: Any, expected: str, is_good: Callable[[Any], bool]) -> None:
+def check_given(name: str, value: Any, expected: str, is_good: Callable[[Any], bool]) -> None:
+    """Raise if the value of a setting is given and cannot be used."""
     if value is not None:
         check_setting(name, value, expected, is_good)
 
@@ -400,7 +377,8 @@ def _is_finite(value: object) -> bool:
     return not isinstance(value, bool) and isinstance(value, Real) and math.isfinite(value)
 
 
-def _is_above_0(value: Any) -> bool:
+def is_above_0(value: Any) -> bool:
+    """Whether it is a finite number above 0."""
     return _is_finite(value) and value > 0
 
 

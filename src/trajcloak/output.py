@@ -42,13 +42,7 @@ def check_new(path: Path) -> None:
 
 
 def lock_file(file: TextIO) -> None:
-    """Lock an open file; the system frees it when the file is closed or the process ends.
-
-    Raises
-    ------
-    OSError
-        If another process has locked it.
-    """
+    """Lock an open file until it is closed or the process ends; OSError if another one has."""
     if sys.platform == "win32":
         import msvcrt
 
@@ -61,10 +55,7 @@ def lock_file(file: TextIO) -> None:
 
 @contextmanager
 def new_folder(path: Path) -> Iterator[Path]:
-    """Yield a folder to fill; it is renamed to ``path`` at the end.
-
-    If anything fails in between, the folder is removed and ``path`` does not appear.
-    """
+    """Yield a folder to fill; it is renamed to ``path`` at the end, or removed on failure."""
     with _staged(path) as staging:
         staging.mkdir()
         yield staging
@@ -72,12 +63,9 @@ def new_folder(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def new_file(path: Path, mode: int = PUBLIC) -> Iterator[Path]:
-    """Yield a file to fill; it is renamed to ``path`` at the end.
-
-    The file is created empty and with its final ``mode`` before anything is written to
-    it, so that a private file is private all along.
-    """
+    """Yield a file, created empty with its final ``mode``; it is renamed to ``path`` at the end."""
     with _staged(path) as staging:
+        # Before anything is written: a private file is private all along.
         staging.touch(mode, exist_ok=False)
         yield staging
 
@@ -100,10 +88,7 @@ def _staged(path: Path) -> Iterator[Path]:
 
 
 def move(source: Path, path: Path, mode: int = PUBLIC) -> None:
-    """Give a finished file or folder its final name; a file may come from another disk.
-
-    ``mode`` is used for a file that has to be copied.
-    """
+    """Give a finished file or folder its final name; ``mode`` is for a copy from another disk."""
     check_new(path)
     with _explained(path):
         try:

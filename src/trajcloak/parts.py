@@ -80,42 +80,31 @@ class Parts:
         edges = np.concatenate([[0], np.flatnonzero(~is_tied) + 1, [len(order)]])
         order = order.copy()
         ends = self.first[:: self.counts.shape[1]]
+
+        def list_parts(b: int) -> list[list[int]]:
+            rows = slice(ends[b], ends[b + 1])
+            return [a.tolist() for a in (self.counts[b], self.cloaks[rows], self.sizes[rows])]
+
         for start, stop in pairwise(edges.tolist()):
             if stop - start > 1:
-                order[start:stop] = sorted(
-                    order[start:stop].tolist(),
-                    key=lambda b: [
-                        array.tolist()
-                        for array in (
-                            self.counts[b],
-                            self.cloaks[ends[b] : ends[b + 1]],
-                            self.sizes[ends[b] : ends[b + 1]],
-                        )
-                    ],
-                )
+                order[start:stop] = sorted(order[start:stop].tolist(), key=list_parts)
         return order
 
 
 def join_parts(given: Sequence[Parts]) -> Parts:
     """Join the parts of bundles of one window."""
-    return Parts(
-        *(
-            np.concatenate([getattr(one, name) for one in given])
-            for name in ("counts", "cloaks", "sizes", "part")
-        )
-    )
+    fields = zip(*(vars(one).values() for one in given), strict=True)
+    return Parts(*map(np.concatenate, fields))
 
 
 def build_parts(
     cells: npt.NDArray[np.uint32], policy: Policy, settings: PartSettings, cloak: str, threads: int
 ) -> Parts:
-    """Show the members of a policy's bundles in parts.
+    """Show the members of a policy's bundles in parts; its own, if it has any.
 
-    ``cells`` is (n, instants, 2). If the policy has parts of its own, they are taken. ``cloak`` is
-    the kind of the rectangles; ``threads`` changes the time, never the result.
-
-    Bundles are as the policy numbers them; ``part`` is that of each trajectory, in the order of
-    ``cells``, -1 if it is in no bundle.
+    ``cells`` is (n, instants, 2), ``cloak`` the kind of the rectangles. Bundles are as the policy
+    numbers them; ``part`` is that of each trajectory, in the order of ``cells``, -1 if it is in no
+    bundle.
     """
     part = policy.part
     if part is None:

@@ -68,8 +68,7 @@ from trajcloak.trajectories import (
 from trajcloak.version import __version__
 from trajcloak.window_inputs import BUILDING
 
-HASHED_BYTES = 1 << 16
-"""At either end of each file of the log, for telling whether it is the same."""
+HASHED_BYTES = 1 << 16  # at either end of each file of the log, to tell whether it is the same
 
 
 def anonymize_log(
@@ -80,10 +79,7 @@ def anonymize_log(
     threads: int | None = None,
     progress: Progress = silent,
 ) -> RunResult:
-    """Bundle the users of a log that is in memory.
-
-    ``algorithm`` is used instead of the one that the options name.
-    """
+    """Bundle the users of a log in memory, by ``algorithm`` or by that of the options."""
     return run_plan(hold_in_memory(log, MemoryEngine(threads, progress)), asked, algorithm)
 
 
@@ -128,10 +124,9 @@ def anonymize_files(
     The files are those that a run in memory would have made. Its work stands in a private
     folder beside the release until the release is complete.
 
-    The log comes in files only. ``memory`` is the most that the process may take, such as
-    ``4GiB``. ``resume``: continue a run that was interrupted, with the same log and options; if
-    there is nothing to continue, start anew. Otherwise an interrupted run that is in the way is an
-    error.
+    ``memory`` is the most that the process may take, such as ``4GiB``. ``resume``: continue a run
+    that was interrupted, with the same log and options, if there is one; otherwise such a run in
+    the way is an error.
     """
     limit = parse_memory(memory)
     threads = choose_threads(threads)
@@ -220,28 +215,25 @@ def run_plan(log: ShardedLog, asked: Options, algorithm: Algorithm | None = None
         log.drop()
     left_out = _count_left_out(engine, bundled, asked.bundle_size)
     engine.drop(bundled.inputs)
-    published = [
-        (of_window, _collect_kinds(unpublished))
+    found = [
+        _collect_kinds(unpublished)
         for of_window, unpublished in zip(bundled.ranges, bundled.unpublished, strict=True)
         if of_window
     ]
+    published = [of_window for of_window in bundled.ranges if of_window]
     decided = decide_requests(
-        engine,
-        [ranges for ranges, _ in published],
-        [found for _, found in published],
-        log.kinds,
-        asked,
-        is_text=facts.has_text_requests,
+        engine, published, found, log.kinds, asked, is_text=facts.has_text_requests
     )
     ranges = list(chain.from_iterable(decided.windows))
     num_requests = sum(r.num_requests for r in ranges)
+    totals = [
+        (of_window[0].length, merge_totals([r.totals for r in of_window]))
+        for of_window in decided.windows
+    ]
     manifest = build_manifest(
         facts,
         layout,
-        [
-            (of_window[0].length, merge_totals([r.totals for r in of_window]))
-            for of_window in decided.windows
-        ],
+        totals,
         left_out,
         build_ingest(facts, layout.grid, layout.max_gap, bundled.located, reports),
         decided.kinds.column_names,
@@ -307,10 +299,8 @@ def _count_left_out(engine: Engine, bundled: BundledLog, members: int) -> LeftOu
     ]
     is_published = [count >= members for count in bundled.num_users]
     shared = engine.put(suppressed)
-    jobs = [
-        (list(of_shard), shard, is_published, shared)
-        for shard, of_shard in enumerate(bundled.presences)
-    ]
+    presences = enumerate(bundled.presences)
+    jobs = [(list(of_shard), shard, is_published, shared) for shard, of_shard in presences]
     left_out = LeftOut(num_windows=is_published.count(False))
     for of_shard in engine.ask(count_left_out, jobs):
         left_out.merge(of_shard)

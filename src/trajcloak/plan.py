@@ -10,7 +10,6 @@ with similar trajectories, each with everybody in it. There, users are as dense 
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -37,35 +36,22 @@ MIDDLE_K = 50
 """What is tried if k is not given. Parts are tried with the middle one only: their areas, and the
 errors of answers about users, do not depend on k."""
 
-PARTS = (10, 5)
-"""Least numbers of users in a part that are tried."""
-
-SHARES = (6, 3, 1)
-"""Windows of a sixth and of a third of the given length are tried, too."""
-
-EFFORT = "low"
-"""How hard ``refined`` tries; a tenth of the time of its default."""
-
+PARTS = (10, 5)  # least numbers of users in a part that are tried
+SHARES = (6, 3, 1)  # windows of a sixth and of a third of the given length are tried, too
+EFFORT = "low"  # how hard ``refined`` tries; a tenth of the time of its default
+# Users times instants that are bundled for a choice, if they are enough for so many bundles.
 MOST_CELLS = 600_000
-"""Users times instants that are bundled for a choice, if they are enough for ``LEAST_BUNDLES``."""
-
 LEAST_BUNDLES = 20
 NEIGHBOURHOODS = 5
-QUERIES = 200
-"""Questions of each kind."""
-
-UNIT_GRID = CellGrid((0.0, 0.0), 1.0)
-"""Questions are asked in cells."""
+QUERIES = 200  # of each kind
+UNIT_GRID = CellGrid((0.0, 0.0), 1.0)  # questions are asked in cells
 
 Cells = npt.NDArray[np.uint32]
 
 
 @dataclass(frozen=True)
 class PlannedRelease:
-    """What one choice would give.
-
-    Values are None where no window has enough users, and for moves in windows of one instant.
-    """
+    """What one choice would give; None where no window has enough users, or instants to move."""
 
     length: int  # Instants in a window.
     k: int  # Least number of possible senders.
@@ -104,13 +90,12 @@ def plan_rows(
     threads: int | None = None,
     progress: Progress = silent,
 ) -> Plan:
-    """Measure what ``refined`` would give for some k, parts per window and lengths of windows.
+    """Measure what ``refined`` would give for some choices; see :func:`trajcloak.plan_log`.
 
     Users are bundled with low effort: with the default effort areas are smaller, by a tenth to a
     fifth on generated logs. In a large log this is done on some windows and on whole
     neighbourhoods of users. Errors are then those of questions about so many users; the more
-    users a question is about, the smaller is its error. :func:`trajcloak.plan_log` says what the
-    arguments mean.
+    users a question is about, the smaller is its error.
     """
     threads = choose_threads(threads)
     sizes = {n: n for n in K_VALUES} if k is None else {k: k if members is None else members}
@@ -136,15 +121,6 @@ def plan_rows(
     return Plan(choices, log.num_users, min(most, log.num_users), layout.crs is not None)
 
 
-class _SampledWindow(NamedTuple):
-    """Whole neighbourhoods of the users of a window, and counts of all its users."""
-
-    window: Window
-    num_users: int  # who take part
-    num_reported: int  # of these: who have a report in the window
-    num_left_out: int  # who have a report in the window, and do not take part
-
-
 class _Sample:
     """Some windows of a log, each with at most ``most`` of its users."""
 
@@ -156,28 +132,20 @@ class _Sample:
         self._length = int(np.diff(prepared.layout.ranges).max())
         most_windows = max(1, MOST_CELLS // (min(most, log.num_users) * self._length))
         chosen = np.unique(np.linspace(0, len(filled) - 1, most_windows).astype(np.int64))
-        self._windows = []
-        for number in chosen:
-            window = cutter.cut(filled[number], threads)
-            self._windows.append(
-                _SampledWindow(
-                    _take_neighbourhoods(window, most, threads),
-                    num_users=len(window.user),
-                    num_reported=int(window.reported.sum()),
-                    num_left_out=window.left_out_users,
-                )
-            )
+        self._windows = [
+            _take_neighbourhoods(cutter.cut(filled[number], threads), most, threads)
+            for number in chosen
+        ]
 
     def measure(self, k: int, members: int, parts: int | None) -> PlannedRelease:
         """Bundle the users of each window, and ask about them."""
-        num_left_out = sum(sampled.num_left_out for sampled in self._windows)
-        num_users = num_left_out + sum(sampled.num_reported for sampled in self._windows)
+        num_left_out = sum(window.left_out_users for window in self._windows)
+        num_users = num_left_out + sum(int(window.reported.sum()) for window in self._windows)
         shown, sets, area, num_places = [], [], 0.0, 0
-        for sampled in self._windows:
-            if sampled.num_users < members:
-                num_left_out += sampled.num_reported
+        for window in self._windows:
+            if len(window.reported) < members:
+                num_left_out += int(window.reported.sum())
                 continue
-            window = sampled.window
             published, eligible = self._bundle(window, k, members, parts)
             shown.append((window.cells, published))
             sets.append(eligible.ravel())
@@ -241,7 +209,10 @@ class _Sample:
 
 
 def _take_neighbourhoods(window: Window, most: int, threads: int) -> Window:
-    """Take at most so many users of a window, block by block of users with similar trajectories."""
+    """Take at most so many users of a window, block by block of users with similar trajectories.
+
+    ``reported`` stays that of all participants, who are counted with it.
+    """
     count = len(window.user)
     if count <= most:
         return window

@@ -32,8 +32,7 @@ def draw_bars(
 ) -> Iterator[Progress]:
     """Draw a bar per stage, on a terminal or in a notebook; yields the function that moves them.
 
-    Kernels that are compiled on the way are named, too. ``transient`` bars are taken away when all
-    is done.
+    Kernels that are compiled are stages, too. ``transient`` bars are taken away at the end.
     """
     if disable:
         yield silent

@@ -9,13 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+NO_BREAK = "\u00a0"  # a space at which no line is broken
 _SUPERSCRIPTS = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
-_WRITTEN_OUT = 1e6
-"""Numbers below are written with all digits before the point."""
-
-NO_BREAK = "\u00a0"
-"""A space at which no line is broken."""
-
+_WRITTEN_OUT = 1e6  # numbers below are written with all digits before the point
 _KILOMETRE = 1000.0
 
 
@@ -77,15 +73,9 @@ def show_k(k: int) -> str:
 
 @dataclass(frozen=True)
 class Unit:
-    """The unit of a release's coordinates.
+    """The unit of a release's coordinates."""
 
-    Attributes
-    ----------
-    in_metres : bool
-        False for planar coordinates, whose unit is not known.
-    """
-
-    in_metres: bool
+    in_metres: bool  # False for planar coordinates, whose unit is not known
 
     @property
     def plane(self) -> str:
@@ -93,9 +83,7 @@ class Unit:
         return "planar, in metres" if self.in_metres else "planar, unit not known"
 
     def scale(self, greatest: float) -> tuple[float, str]:
-        """Choose the unit of an axis for lengths up to some greatest one.
-
-        Returns the length of that unit, and its short name.
+        """Choose a unit for lengths up to some greatest one; returns its length and short name.
 
         Examples
         --------
@@ -156,9 +144,9 @@ def show_duration(duration: int | str) -> str:
 
 
 def list_ingest_facts(ingest: Mapping[str, Any], plane: str = "planar") -> list[tuple[str, str]]:
-    """List what was read of a log, and how many locations are known; zeros are left out.
+    """List what a manifest says was read of a log; zeros are left out.
 
-    ``ingest`` is that of a manifest, ``plane`` are words for coordinates without a system.
+    ``plane`` are words for coordinates without a system.
     """
     located, interval = ingest["user_instants"], ingest["interval"]
     everywhere = sum(located.values()) or 1

@@ -73,10 +73,9 @@ def _cut_epochs(prepared: Prepared, release: PublishedRelease) -> Iterator[Windo
         user = np.flatnonzero(is_here[:, needed - 1]).astype(np.int32)
         cells[~is_here] = NOWHERE
         asked = np.flatnonzero((sent >= published.start) & (sent < published.stop))
-        within = sent[asked] - published.start
-        is_shown = is_here[log.request_user[asked], within]
-        is_shown &= np.isin(log.request_user[asked], user)
-        asked, within = asked[is_shown], within[is_shown]
+        sender, within = log.request_user[asked], sent[asked] - published.start
+        is_shown = is_here[sender, within] & np.isin(sender, user)
+        asked, sender, within = asked[is_shown], sender[is_shown], within[is_shown]
         yield Window(
             number=published.start // length,
             start=published.start,
@@ -85,7 +84,7 @@ def _cut_epochs(prepared: Prepared, release: PublishedRelease) -> Iterator[Windo
             reported=np.ones(len(user), np.bool_),
             has_row=None,
             cells=cells[user],
-            request_user=np.searchsorted(user, log.request_user[asked]).astype(np.int32),
+            request_user=np.searchsorted(user, sender).astype(np.int32),
             request_instant=within.astype(np.int32),
             request_kind=log.requests.kind[asked],
             left_out_users=0,
@@ -162,10 +161,7 @@ def recount_requests(
     threads: int = 1,
     progress: Progress = silent,
 ) -> dict[str, Any]:
-    """Count what became of each request of a log, as :attr:`trajcloak.Release.figures` says it.
-
-    ``vocabulary`` must be given if the release was made with one.
-    """
+    """Count what became of each request of a log, as :attr:`trajcloak.Release.figures` says it."""
     prepared = prepare_like_release(log, release, threads, vocabulary)
     asked = prepared.layout.asked
     engine = MemoryEngine(threads)
@@ -193,17 +189,9 @@ def recount_requests(
         )
         left_out.add("suppressed", unpublished.reported, unpublished.suppressed_requests)
         left_out.add("few_reporters", 0, unpublished.few_reporters)
-        ranges.append(
-            [
-                BundleRange(
-                    engine.put([bundles]),
-                    0,
-                    length,
-                    add_up(bundles, prepared.layout.region),
-                    count_shown(bundles),
-                )
-            ]
-        )
+        totals = add_up(bundles, prepared.layout.region)
+        shown = count_shown(bundles)
+        ranges.append([BundleRange(engine.put([bundles]), 0, length, totals, shown)])
         found.append(WindowKinds(unpublished.kind, unpublished.sent))
     decided = decide_requests(engine, ranges, found, kinds, asked, is_text=False)
     facts = hold_in_memory(log, engine).facts

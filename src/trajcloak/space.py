@@ -18,9 +18,7 @@ from trajcloak.options import MAX_COORDINATE, MAX_HEIGHT, MIN_CELL_ULPS
 
 PLANAR_HEIGHT = 16
 CELL_METRES = 10.0
-GRANULES = 1024
-"""The region's corner and side are multiples of about a thousandth of the log's extent."""
-
+GRANULES = 1024  # corner and side of the region are multiples of about this part of the extent
 OUTLIER_BINS = 4096
 OUTLIER_FACTOR = 64
 OUTLIER_SHARE = 0.01
@@ -157,7 +155,12 @@ def choose_region(
     ``bounds`` are those of the log on the plane. Default of ``height``: the smallest with cells of
     at most 10 m; 16 where the unit of the plane is not known.
     """
-    check_reach(log, bounds)
+    # PROJ answers infinity for a place that cannot be projected.
+    if not max(map(abs, bounds)) <= MAX_COORDINATE:
+        raise InputError(
+            f"{log.find_rows(_find_beyond)} beyond {MAX_COORDINATE:g}; expected coordinates of a "
+            f"place; correct or remove the rows, or leave them out with --clip"
+        )
     if region is None:
         check_outliers(log, bounds)
         region = fit_region(bounds, height, in_metres=in_metres)
@@ -166,19 +169,6 @@ def choose_region(
     check_cells(region)
     check_size(region)
     return region
-
-
-def check_reach(log: ShardedLog, bounds: Bounds) -> None:
-    """Raise if a place is so far out that areas could not be summed in floating point.
-
-    PROJ answers infinity for a place that cannot be projected.
-    """
-    if max(map(abs, bounds)) <= MAX_COORDINATE:
-        return
-    raise InputError(
-        f"{log.find_rows(_find_beyond)} beyond {MAX_COORDINATE:g}; expected coordinates of a "
-        f"place; correct or remove the rows, or leave them out with --clip"
-    )
 
 
 def _find_beyond(log: RequestLog) -> Mask:
@@ -216,11 +206,11 @@ def check_outliers(log: ShardedLog, bounds: Bounds) -> None:
         return
     long = {a: (bounds[a], extents[a]) for a in (0, 1) if extents[a] >= extent / 2}
     counts = np.sum(log.ask(count_places, long, log.engine.threads), axis=0)
-    found = {
-        axis: _find_stretch(of_axis, *long[axis])
-        for axis, of_axis in zip(long, counts, strict=True)
-    }
-    stretches: Stretches = {axis: stretch for axis, stretch in found.items() if stretch is not None}
+    stretches: Stretches = {}
+    for (axis, ends), of_axis in zip(long.items(), counts, strict=True):
+        stretch = _find_stretch(of_axis, *ends)
+        if stretch is not None:
+            stretches[axis] = stretch
     if not stretches:
         return
     rows = SomeRows(files=log.facts.files)

@@ -6,6 +6,7 @@ users and requests that are published; how much of the log is not is measured ap
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,9 +23,9 @@ from trajcloak.drawn_questions import (
     draw_moves,
     find_followers,
 )
-from trajcloak.errors import OptionError
 from trajcloak.kernels.threads import choose_threads
 from trajcloak.log import RequestLog
+from trajcloak.options import check_number
 from trajcloak.pipeline import Prepared
 from trajcloak.progress import Progress, silent
 from trajcloak.query import Answer, PublishedRelease, Rectangle, open_published
@@ -42,8 +43,7 @@ from trajcloak.replay import (
 from trajcloak.space import list_edges
 from trajcloak.trajectories import NOWHERE, Window
 
-MOST_INSTANTS = 5
-"""Longest time over which requests are asked for."""
+MOST_INSTANTS = 5  # over which requests are asked for
 
 
 @dataclass(frozen=True)
@@ -66,10 +66,7 @@ class Utility:
 
 @dataclass(frozen=True)
 class ShownAreas:
-    """How large the areas are in which a release shows its users.
-
-    Means over users and instants, in CRS units squared.
-    """
+    """Means over users and instants of the areas that show them, in CRS units squared."""
 
     own: float  # of the rectangle that the user is in: the bundle's cloak, or the user's own part
     # Of all that the rectangles of the user's bundle cover: the cloak, as the paper measures it.
@@ -77,13 +74,7 @@ class ShownAreas:
 
 
 def measure_areas(release: PublishedRelease, threads: int = 1) -> ShownAreas:
-    """Measure how large the areas are in which a release shows its users.
-
-    Examples
-    --------
-    >>> measure_areas(open_published("release"))
-    ShownAreas(own=..., union=...)
-    """
+    """Measure how large the areas are in which a release shows its users."""
     grid = build_cell_grid(release.manifest)
     own = union = 0.0
     num_places = 0
@@ -127,15 +118,9 @@ def measure_answers(
     threads: int | None = None,
     progress: Progress = silent,
 ) -> list[Utility]:
-    """Measure how well a release answers questions; see :func:`trajcloak.measure_utility`.
-
-    ``log`` was read with the request attributes of the release.
-    """
-    if queries < 1 or seed < 0:
-        raise OptionError(
-            f"{queries} queries with seed {seed}; expected at least 1 and a seed of at least 0; "
-            f"pass another --queries or --seed"
-        )
+    """Do what :func:`trajcloak.measure_utility` says; ``log`` has the attributes of the release."""
+    check_number("queries", queries, 1)
+    check_number("seed", seed, 0)
     published = open_published(release)
     prepared = prepare_like_release(log, published, choose_threads(threads))
     workload = _Workload(prepared, published, Path(policy), progress)
@@ -183,18 +168,16 @@ class _Workload:
         self._truths = list(self._find_truths(prepared, policy, progress))
 
     def _read_values(self, log: RequestLog, attribute: str) -> None:
-        """Number the values of an attribute, and find them in the release.
-
-        ``_code`` is the value of each distinct request of the log, -1 for null; ``_published``
-        the code in the release of each value, and ``_keys`` the values of all its sets.
-        """
+        """Number the values of an attribute, and find them in the release."""
         if attribute not in log.requests.kinds.column_names:
             raise wrong_log_error(self._release, f"requests are not read with '{attribute}'")
         column = log.requests.kinds[attribute].combine_chunks().dictionary_encode()
+        # The value of each distinct request of the log; -1: null.
         self._code = column.indices.fill_null(-1).to_numpy(zero_copy_only=False)
         rows = read_request_rows(self._release.requests, attribute, self._release.windows)
         places = {value: place for place, value in enumerate(rows.values)}
         self._values = [_find_value(value, places) for value in column.dictionary.to_pylist()]
+        # The code of each value in the release; and all values of all its sets.
         self._published = np.array([places.get(v, -1) for v in self._values] + [-1])
         of_set = np.repeat(np.arange(len(rows.first) - 1), np.diff(rows.first))
         self._num_values = max(len(rows.values), 1)
@@ -260,19 +243,18 @@ class _Workload:
         place = window.cells[window.request_user[sent], i]
         box = draw_box(rng, place, self._region.height)
         last = min(i + int(rng.integers(MOST_INSTANTS)), window.cells.shape[1] - 1)
-        same = (
-            (truth.code == code) & (i <= window.request_instant) & (window.request_instant <= last)
-        )
+        instant = window.request_instant
+        same = (truth.code == code) & (i <= instant) & (instant <= last)
         user = window.request_user[same]
-        inside = box.holds(window.cells[user, window.request_instant[same]])
+        inside = box.holds(window.cells[user, instant[same]])
         answers = self._release.count_requests(
             self._to_region(box), self._attribute, window.start + i, window.start + last
         )
-        value = self._values[code]
+        answer = answers.get(self._values[code])
         return _Question(
             len(np.unique(user[inside])),
             len(np.unique(user[inside & truth.is_shown[same]])),
-            answers[value].users if value in answers else ZERO,
+            ZERO if answer is None else answer.users,
         )
 
     def _choose(self, rng: np.random.Generator, weights: Sequence[int]) -> _Truth:
@@ -313,8 +295,6 @@ def _find_value(value: Any, published: Collection[Any]) -> Any:
     """Find a value of the log in a release, where text of the log may have become a number."""
     if value not in published and isinstance(value, str):
         for type_ in (int, float):
-            try:
+            with suppress(ValueError):
                 return type_(value)
-            except ValueError:
-                continue
     return value

@@ -84,11 +84,7 @@ def cut_shard(
     threads: int,
     progress: Progress,
 ) -> Iterator[list[Any]]:
-    """Cut a shard into runs of windows.
-
-    Yields, of each run, the list of its window inputs, and at last a :class:`ShardPresence` and
-    what it counts.
-    """
+    """Cut a shard into the inputs of each run; at last a :class:`ShardPresence` and its counts."""
     cutter = WindowCutter(log, layout)
     inputs: list[list[WindowInput]] = []
     presence = ShardPresence(log.num_users, [])
@@ -105,26 +101,17 @@ def cut_shard(
 
 def split_input(whole: WindowInput, number: npt.NDArray[np.int32], count: int) -> list[WindowInput]:
     """Cut an input into ``count`` parts; ``number`` says which each participant is in."""
-    members, first = group_by_number(number, count)
-    requests, first_request = group_by_number(number[whole.window.request_user], count)
-    return [
-        _take(
-            whole,
-            members[first[i] : first[i + 1]],
-            requests[first_request[i] : first_request[i + 1]],
-        )
-        for i in range(count)
-    ]
-
-
-def _take(
-    whole: WindowInput, members: npt.NDArray[np.int32], requests: npt.NDArray[np.int32]
-) -> WindowInput:
     window = whole.window
+    grouped, first = group_by_number(number, count)
+    grouped_requests, first_request = group_by_number(number[window.request_user], count)
+    # Of each participant, within its part.
     position = np.empty(whole.num_users, np.int32)
-    position[members] = np.arange(len(members), dtype=np.int32)
-    return WindowInput(
-        replace(
+    position[grouped] = np.arange(len(grouped)) - np.repeat(first[:-1], np.diff(first))
+    parts = []
+    for i in range(count):
+        members = grouped[first[i] : first[i + 1]]
+        requests = grouped_requests[first_request[i] : first_request[i + 1]]
+        taken = replace(
             window,
             user=window.user[members],
             reported=window.reported[members],
@@ -133,15 +120,9 @@ def _take(
             request_user=position[window.request_user[requests]],
             request_instant=window.request_instant[requests],
             request_kind=window.request_kind[requests],
-        ),
-        whole.ids.take(pa.array(members)),
-        whole.shard[members],
-    )
-
-
-def join_inputs(parts: Sequence[WindowInput]) -> WindowInput:
-    """Put parts of a window together, in order of ids."""
-    return parts[0] if len(parts) == 1 else _join(parts, order_inputs(parts))
+        )
+        parts.append(WindowInput(taken, whole.ids.take(pa.array(members)), whole.shard[members]))
+    return parts
 
 
 def order_inputs(parts: Sequence[WindowInput]) -> npt.NDArray[np.int64]:
@@ -149,37 +130,32 @@ def order_inputs(parts: Sequence[WindowInput]) -> npt.NDArray[np.int64]:
     return sort_ids(pa.concat_arrays([part.ids for part in parts]))
 
 
-def _join(parts: Sequence[WindowInput], order: npt.NDArray[np.int64]) -> WindowInput:
+def join_inputs(parts: Sequence[WindowInput]) -> WindowInput:
+    """Put parts of a window together, in order of ids."""
+    if len(parts) == 1:
+        return parts[0]
+    order = order_inputs(parts)
     windows = [part.window for part in parts]
-    ids = pa.concat_arrays([part.ids for part in parts])
     rank = np.empty(len(order), np.int32)
     rank[order] = np.arange(len(order), dtype=np.int32)
     has_row = join_marks([w.has_row for w in windows], [part.num_users for part in parts])
     starts = np.cumsum([0] + [part.num_users for part in parts[:-1]])
     sender = [rank[w.request_user + start] for w, start in zip(windows, starts, strict=True)]
+    cells = np.empty((len(order), *windows[0].cells.shape[1:]), np.uint32)
+    for w, start in zip(windows, starts, strict=True):
+        # One after another: joined before they are ordered, they would take twice the memory.
+        cells[rank[start : start + len(w.cells)]] = w.cells
     return WindowInput(
         replace(
             windows[0],
             user=np.concatenate([w.user for w in windows])[order],
             reported=np.concatenate([w.reported for w in windows])[order],
             has_row=None if has_row is None else has_row[order],
-            cells=_scatter([w.cells for w in windows], rank),
+            cells=cells,
             request_user=np.concatenate(sender),
             request_instant=np.concatenate([w.request_instant for w in windows]),
             request_kind=np.concatenate([w.request_kind for w in windows]),
         ),
-        ids.take(pa.array(order)),
+        pa.concat_arrays([part.ids for part in parts]).take(pa.array(order)),
         np.concatenate([part.shard for part in parts])[order],
     )
-
-
-def _scatter(
-    parts: Sequence[npt.NDArray[np.uint32]], rank: npt.NDArray[np.int32]
-) -> npt.NDArray[np.uint32]:
-    """Put rows of several arrays where they belong, without a copy of all of them."""
-    whole = np.empty((len(rank), *parts[0].shape[1:]), np.uint32)
-    start = 0
-    for part in parts:
-        whole[rank[start : start + len(part)]] = part
-        start += len(part)
-    return whole

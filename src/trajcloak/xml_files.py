@@ -48,13 +48,7 @@ class XmlFile(ABC):
         """Called where an element ends."""
 
     def feed(self, chunks: Iterable[bytes]) -> Iterator[None]:
-        """Parse the bytes of the file; yields after each chunk.
-
-        Raises
-        ------
-        InputError
-            If the file is not well formed, or would use too much memory.
-        """
+        """Parse the bytes of the file; yields after each chunk."""
         fed = 0
         try:
             for chunk in chunks:

@@ -57,7 +57,7 @@ def test_a_true_answer_outside_its_bounds_is_a_breach(run, made, monkeypatch, re
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (["--queries", "0"], "expected at least 1"),
+        (["--queries", "0"], "queries is 0; expected a whole number of at least 1"),
         (["--every", "30s"], "the release was made with every = 60s"),
         (["--user", "nobody"], "column 'nobody'"),
     ],

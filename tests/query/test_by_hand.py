@@ -9,9 +9,8 @@ from query.conftest import LOG, publish
 from runs import anonymize
 from small_logs import UNIT_CELLS, read_rows
 from trajcloak.log import read_in_memory
-from trajcloak.options import PARTS_PER, LogColumns
+from trajcloak.options import PARTS_PER, WGS84, LogColumns
 from trajcloak.query import Answer, RequestAnswer, bounds, open_published
-from trajcloak.query.published_release import LONLAT
 
 LEFT_QUARTER = (-0.5, -0.5, 0.5, 1.5)
 """Of the movers' first cloak: the column of cells that user a is in."""
@@ -111,7 +110,7 @@ def test_what_cannot_be_asked(by_hand):
     with pytest.raises(tc.OptionError, match="0 steps have 0 different instants"):
         by_hand.follow([])
     with pytest.raises(tc.OptionError, match="in planar coordinates"):
-        by_hand.place_region((0, 0, 1, 1), LONLAT)
+        by_hand.place_region((0, 0, 1, 1), WGS84)
 
 
 def test_many_values_are_sorted_instead_of_marked(by_hand, monkeypatch):

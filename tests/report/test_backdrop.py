@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 import trajcloak as tc
 from runs import anonymize
 from trajcloak.log import read_in_memory
+from trajcloak.options import WGS84
 from trajcloak.query import open_published
-from trajcloak.query.published_release import LONLAT
 from trajcloak.report.backdrop import STEPS, build_backdrop, clip_lines, read_outline
 
 EDGES = "edge,u,v\n1,1,2\n2,2,3\n3,3,4\n4,4,1\n"
@@ -69,7 +69,7 @@ def test_degrees_are_projected_as_the_release_is(in_degrees, tmp_path):
     outline = tmp_path / "outline.geojson"
     line = {"type": "LineString", "coordinates": [[10.0, 50.0], [10.06, 50.02]]}
     outline.write_text(json.dumps(line))
-    ((x, y),) = in_degrees.place_points([(10.0, 50.0)], LONLAT)
+    ((x, y),) = in_degrees.place_points([(10.0, 50.0)], WGS84)
     network = write_network(tmp_path / "net", nodes)
     for sources in ((network, None), (None, outline)):
         found = to_places(in_degrees, build_backdrop(in_degrees, *sources))

@@ -74,8 +74,8 @@ def command(
     --width: users who followed it. Each answer is two bounds that hold for certain,
     and an estimate.
     """
+    from trajcloak.options import WGS84
     from trajcloak.query import ASSUMPTIONS, UNLINKED, build_route, open_published, parse_region
-    from trajcloak.query.published_release import LONLAT
     from trajcloak.query.questions import parse_points
 
     if bool(regions) == bool(route):
@@ -92,7 +92,7 @@ def command(
     opened = open_published(release)
     if tz is not None:
         opened = replace(opened, times=opened.times.follow_clock(tz))
-    crs = LONLAT if lonlat else None
+    crs = WGS84 if lonlat else None
     rectangles = [opened.place_region(parse_region(text), crs) for text in regions]
     answers: Answers
     steps: Steps

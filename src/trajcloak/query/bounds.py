@@ -50,8 +50,7 @@ errors than none, a quarter and three quarters. Shares that fall with time, with
 the rectangle went, or with the change of its shape, were no better.
 """
 
-MARKS_PER_KEY = 16
-"""Up to this many bytes per key, marking the keys that occur is faster than sorting them."""
+MARKS_PER_KEY = 16  # up to so many bytes per key, marking those that occur beats sorting them
 
 
 @dataclass(frozen=True)
@@ -91,6 +90,10 @@ class CountBounds:
         """Add up all bundles, which have no user in common."""
         return Answer(int(self.lower.sum()), float(self.estimate.sum()), int(self.upper.sum()))
 
+    def total(self) -> "CountBounds":
+        """Add up all bundles, as if they were one."""
+        return self.add_parts(np.array([len(self.lower)]))
+
     def add_parts(self, counts: Numbers) -> "CountBounds":
         """Add up the parts of each bundle, so many each, which have no user in common."""
         return CountBounds(*(reduce_runs(np.add, bound, counts) for bound in vars(self).values()))
@@ -98,15 +101,12 @@ class CountBounds:
 
 @dataclass(frozen=True)
 class Presence:
-    """Which users of a window are asked about, at each of the instants at which requests count.
-
-    ``most`` are, of each bundle, the most users who can be asked about at any of the instants.
-    """
+    """Which users of a window are asked about, at each of the instants at which requests count."""
 
     window: PublishedWindow
     instants: list[int]
     bounds: list[CountBounds]
-    most: Numbers
+    most: Numbers  # of each bundle: the most users who can be asked about at any instant
 
 
 def bound_followers(
@@ -115,8 +115,7 @@ def bound_followers(
     """Bound how many users of each bundle of a window are at all steps.
 
     ``boxes`` is the grid of cells, if rectangles are bounding boxes of their users' cells. A part
-    that keeps its members is followed by itself. Otherwise nothing but the bundle links the parts
-    of two instants.
+    that keeps its members is followed by itself; else only the bundle links parts of two instants.
     """
     is_only = len(steps) == 1
     bounds, shown = [], []
@@ -193,10 +192,7 @@ def _share_axis(
 def _look_at_sides(
     low: Edges, high: Edges, start: float, stop: float, grid: CellGrid, axis: int
 ) -> tuple[Flags, Numbers]:
-    """Look at the first and the last cells of boxes on an axis.
-
-    Returns whether ``start`` to ``stop`` covers one of the two, and how many it misses.
-    """
+    """Find whether a range covers the first or the last cells of boxes, and how many it misses."""
     first_stop = grid.shift(low, axis, 1)
     last_start = grid.shift(high, axis, -1)
     covers = ((start <= low) & (first_stop <= stop)) | ((start <= last_start) & (high <= stop))
@@ -205,10 +201,9 @@ def _look_at_sides(
 
 
 def relate_steps(rectangles: Sequence[Edges], regions: Sequence[Rectangle]) -> Edges:
-    """Estimate how many more users are inside all regions than if steps were independent.
+    """Estimate which share of users is inside all regions besides those of independent steps.
 
-    As a share of the users of each rectangle. ``rectangles`` are, for each step, those of the same
-    users.
+    ``rectangles`` are, for each step, those of the same users.
     """
     low, high = np.zeros_like(rectangles[0][:2]), np.ones_like(rectangles[0][:2])
     independent = np.ones_like(rectangles[0][0])
@@ -229,8 +224,7 @@ def intersect_bounds(
 
     ``users`` are all users of each, in a row for each step or, if they are the same at every
     step, in one row. Users who leave do not come back: those of the step with the fewest are at
-    all of them. ``together`` is which share of them is counted besides those that independent
-    steps would have in common.
+    all of them. ``together`` is the share of :func:`relate_steps`.
     """
     if len(steps) == 1:
         return steps[0]
@@ -244,32 +238,6 @@ def intersect_bounds(
     return CountBounds(lower, np.clip(about, lower, upper), upper)
 
 
-def intersect_answers(answers: list[Answer], num_users: int) -> Answer:
-    """Bound how many of ``num_users`` users are in all of several sets."""
-    lower = max(0, sum(a.lower for a in answers) - (len(answers) - 1) * num_users)
-    upper = min(a.upper for a in answers)
-    estimate = float(num_users)
-    for answer in answers:
-        estimate *= answer.estimate / num_users
-    return Answer(lower, min(max(estimate, lower), upper), upper)
-
-
-def unite_answers(answers: list[Answer], most: int) -> Answer:
-    """Bound how many users, ``most`` at most, are in any of several sets."""
-    lower = max((a.lower for a in answers), default=0)
-    upper = min(most, sum(a.upper for a in answers))
-    return Answer(lower, min(sum(a.estimate for a in answers), float(upper)), upper)
-
-
-def add_answers(answers: list[Answer]) -> Answer:
-    """Add up numbers of different things."""
-    return Answer(
-        sum(a.lower for a in answers),
-        sum(a.estimate for a in answers),
-        sum(a.upper for a in answers),
-    )
-
-
 def count_by_value(
     rows: RequestRows, windows: list[Presence], most_users: int
 ) -> dict[Any, RequestAnswer]:
@@ -277,18 +245,28 @@ def count_by_value(
 
     ``most_users`` is how many users can be asked about, over all windows.
     """
-    parts = [_count_in_window(rows, window) for window in windows]
-    found = {}
-    for code, value in enumerate(rows.values):
-        entries = add_answers([part[0][code] for part in parts])
-        if entries.upper:
-            users = unite_answers([part[1][code] for part in parts], most_users)
-            found[value] = RequestAnswer(entries, users)
+    entries, senders = (
+        np.stack(found)
+        for found in zip(*(_count_in_window(rows, window) for window in windows), strict=True)
+    )
+    requests = entries.sum(axis=0)
+    # A user may have sent a value in several windows.
+    lower, upper = senders[:, 0].max(axis=0), senders[:, 2].sum(axis=0)
+    users = np.stack([lower, senders[:, 1].sum(axis=0), upper]).clip(max=most_users)
+    found = {
+        value: RequestAnswer(_to_answer(requests[:, code]), _to_answer(users[:, code]))
+        for code, value in enumerate(rows.values)
+        if requests[2, code]
+    }
     return dict(sorted(found.items(), key=lambda item: -item[1].requests.estimate))
 
 
-def _count_in_window(rows: RequestRows, presence: Presence) -> tuple[list[Answer], list[Answer]]:
-    """Count, for each value, the entries and the users of a window."""
+def _to_answer(bounds: Edges) -> Answer:
+    return Answer(int(bounds[0]), float(bounds[1]), int(bounds[2]))
+
+
+def _count_in_window(rows: RequestRows, presence: Presence) -> tuple[Edges, Edges]:
+    """Count, for each value, the entries and the users of a window: (3, values) bounds."""
     bundle, column, code, num_entries = _select(rows, presence)
     places = np.array(presence.instants) - presence.window.start
     users = presence.window.present[bundle, places[column]]
@@ -338,9 +316,6 @@ def _number(key: Numbers, size: int) -> tuple[Numbers, Numbers]:
     return (np.cumsum(is_seen) - 1)[key], np.flatnonzero(is_seen)
 
 
-def _sum_by_code(
-    code: Numbers, weights: tuple[npt.NDArray[Any], ...], num_codes: int
-) -> list[Answer]:
-    """Add up bounds, value by value: lower, estimate and upper."""
-    sums = [np.bincount(code, weight, minlength=num_codes).tolist() for weight in weights]
-    return [Answer(int(low), about, int(high)) for low, about, high in zip(*sums, strict=True)]
+def _sum_by_code(code: Numbers, weights: tuple[npt.NDArray[Any], ...], num_codes: int) -> Edges:
+    """Add up lower bounds, estimates and upper bounds, value by value."""
+    return np.stack([np.bincount(code, weight, minlength=num_codes) for weight in weights])

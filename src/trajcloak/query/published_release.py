@@ -1,7 +1,7 @@
 """A release in memory, and the questions that it can answer."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ import pyproj
 
 from trajcloak.errors import OptionError, warn_caller
 from trajcloak.given_values import Box, parse_crs, to_box
-from trajcloak.options import MBR
+from trajcloak.options import MBR, WGS84
 from trajcloak.query.bounds import (
     Answer,
     CountBounds,
@@ -19,16 +19,10 @@ from trajcloak.query.bounds import (
     RequestAnswer,
     bound_followers,
     count_by_value,
-    intersect_answers,
+    intersect_bounds,
 )
-from trajcloak.query.questions import (
-    PublishedTimes,
-    Rectangle,
-    RouteStep,
-    check_region,
-)
+from trajcloak.query.questions import PublishedTimes, Rectangle, RouteStep, check_region
 from trajcloak.query.release_arrays import (
-    CellGrid,
     PublishedWindow,
     RequestRows,
     build_cell_grid,
@@ -49,55 +43,33 @@ from trajcloak.release.reading import (
 Steps = Sequence[tuple[Sequence[float], int | str]]
 """Regions, each with a time."""
 
-LONLAT = "OGC:CRS84"
-"""Longitude and latitude on WGS 84."""
-
 
 @dataclass(frozen=True)
 class PublishedRelease:
-    """A release as a consumer sees it; made by :func:`open_published`.
+    """A release as a consumer sees it; made by :func:`open_published`."""
 
-    ``path`` is its folder; in memory, what messages call it. ``attributes`` are the names of the
-    request attributes, ``requests`` the file of the requests.
-    """
-
-    path: Path
+    path: Path  # its folder; in memory, what messages call it
     manifest: Manifest
     windows: list[PublishedWindow]
     times: PublishedTimes
-    attributes: list[str]
+    attributes: list[str]  # of requests
     requests: PublishedTable
     _rows: dict[str, RequestRows] = field(default_factory=dict, repr=False)
 
     def count(
         self, region: Sequence[float], first: int | str | None = None, last: int | str | None = None
     ) -> dict[int, Answer]:
-        """Count the users inside a region, instant by instant.
-
-        The region is in units of the release's CRS, see :meth:`place_region`. Times are instants or
-        timestamps; by default those of the release.
-
-        Examples
-        --------
-        >>> release = open_published("release")
-        >>> release.count((10_000, 10_000, 30_000, 30_000), 3, 3)
-        {3: Answer(lower=..., estimate=..., upper=...)}
-        """
-        rectangle = self._check_region(region)
+        """Count the users inside a region, in units of the release's CRS, instant by instant."""
         return {
-            instant: self._bound(RouteStep(rectangle, instant)).sum()
-            for instant in self.times.between(first, last)
+            instant: bounds.sum()
+            for inside in self._bound_inside(region, first, last)
+            for instant, bounds in zip(inside.instants, inside.bounds, strict=True)
         }
 
     def follow(self, steps: Steps) -> Answer:
-        """Count the users who are inside all of several regions, each at its own time.
-
-        Two steps ask for moves from one region to another, more for a route; see
-        :func:`build_route`.
-        """
-        return intersect_answers(
-            [bounds.sum() for _, _, bounds in self._follow(steps)], self._num_users
-        )
+        """Count the users inside all of several regions, each at its own time, as on a route."""
+        totals = [bounds.total() for _, _, bounds in self._follow(steps)]
+        return intersect_bounds(totals, np.array([self.manifest["users"]])).sum()
 
     def count_requests(
         self,
@@ -106,32 +78,28 @@ class PublishedRelease:
         first: int | str | None = None,
         last: int | str | None = None,
     ) -> dict[Any, RequestAnswer]:
-        """Count the requests sent inside a region, by the value of an attribute.
-
-        Values that nobody can have sent there are left out; the most frequent come first.
-        """
+        """Count the requests sent inside a region, by value; the most frequent come first."""
         rows = self._read_rows(attribute)
-        rectangle = self._check_region(region)
-        instants = self.times.between(first, last)
-        windows = []
-        for window in self.windows:
-            inside = [i for i in instants if window.start <= i < window.stop]
-            bounds = [self._bound(RouteStep(rectangle, i)) for i in inside]
-            if inside:
-                windows.append(Presence(window, inside, bounds, window.users))
-        return count_by_value(rows, windows, self._num_users)
+        windows = list(self._bound_inside(region, first, last))
+        return count_by_value(rows, windows, self.manifest["users"])
 
     def follow_requests(self, steps: Steps, attribute: str) -> dict[Any, RequestAnswer]:
         """Count the requests that the users of :meth:`follow` sent at the times of the steps."""
         rows = self._read_rows(attribute)
-        parts = self._follow(steps)
-        totals = [bounds.sum() for _, _, bounds in parts]
+        parts, num_users = self._follow(steps), np.array([self.manifest["users"]])
+        totals = [bounds.total() for _, _, bounds in parts]
         windows = []
         for i, (window, instants, bounds) in enumerate(parts):
-            if len(parts) > 1:
-                bounds = self._also_elsewhere(bounds, [*totals[:i], *totals[i + 1 :]])
+            others = [*totals[:i], *totals[i + 1 :]]
+            if others:
+                # Bundles of different windows are not linked.
+                share = math.prod(other.estimate / num_users for other in others)
+                upper = bounds.upper * all(other.upper > 0 for other in others)
+                about = np.minimum(bounds.estimate * share, upper)
+                bounds = CountBounds(bounds.lower * 0, about, upper)
             windows.append(Presence(window, instants, [bounds] * len(instants), bounds.upper))
-        return count_by_value(rows, windows, intersect_answers(totals, self._num_users).upper)
+        most_users = intersect_bounds(totals, num_users).sum().upper
+        return count_by_value(rows, windows, most_users)
 
     def crosses_windows(self, steps: Steps) -> bool:
         """Tell whether the steps of a question lie in different windows."""
@@ -184,7 +152,7 @@ class PublishedRelease:
         if (
             may_be_degrees
             and self.manifest["crs"] is not None
-            and self._holds_some(self._build_projection(LONLAT).transform_bounds(*rectangle))
+            and self._holds_some(self._build_projection(WGS84).transform_bounds(*rectangle))
         ):
             warn_caller(
                 "the region looks like longitude and latitude in degrees, and is taken in metres, "
@@ -196,16 +164,9 @@ class PublishedRelease:
         """Whether a rectangle and the region of the release have an area in common."""
         square = self.manifest["region"]
         x_min, y_min, x_max, y_max = rectangle
-        return (
-            x_min < square["x_min"] + square["side"]
-            and x_max > square["x_min"]
-            and y_min < square["y_min"] + square["side"]
-            and y_max > square["y_min"]
-        )
-
-    @property
-    def _num_users(self) -> int:
-        return self.manifest["users"]
+        is_beside = x_max <= square["x_min"] or x_min >= square["x_min"] + square["side"]
+        is_above = y_max <= square["y_min"] or y_min >= square["y_min"] + square["side"]
+        return not (is_beside or is_above)
 
     def _build_projection(self, crs: Any) -> pyproj.Transformer:
         """Build the projection from another coordinate system to that of the release."""
@@ -233,14 +194,17 @@ class PublishedRelease:
             self._rows[attribute] = read_request_rows(self.requests, attribute, self.windows)
         return self._rows[attribute]
 
-    @property
-    def _boxes(self) -> CellGrid | None:
-        """The grid of cells, if rectangles are bounding boxes of their users' cells."""
-        return build_cell_grid(self.manifest) if self.manifest["cloak"] == MBR else None
-
-    def _bound(self, step: RouteStep) -> CountBounds:
-        window = next(w for w in self.windows if w.start <= step.instant < w.stop)
-        return bound_followers(window, [step], self._boxes)
+    def _bound_inside(
+        self, region: Sequence[float], first: int | str | None, last: int | str | None
+    ) -> Iterator[Presence]:
+        """Bound, window by window and instant by instant, the users inside a region."""
+        rectangle = self._check_region(region)
+        instants = self.times.between(first, last)
+        for window in self.windows:
+            inside = [i for i in instants if window.start <= i < window.stop]
+            if inside:
+                bounds = [self._bound(window, [RouteStep(rectangle, i)]) for i in inside]
+                yield Presence(window, inside, bounds, window.users)
 
     def _follow(self, steps: Steps) -> list[tuple[PublishedWindow, list[int], CountBounds]]:
         """Bound, window by window, the users of each bundle who are at all its steps."""
@@ -255,15 +219,14 @@ class PublishedRelease:
         for window in self.windows:
             inside = [step for step in checked if window.start <= step.instant < window.stop]
             if inside:
-                bounds = bound_followers(window, inside, self._boxes)
+                bounds = self._bound(window, inside)
                 parts.append((window, [step.instant for step in inside], bounds))
         return parts
 
-    def _also_elsewhere(self, bounds: CountBounds, others: list[Answer]) -> CountBounds:
-        """Bound those who are also counted in other windows, whose bundles are not linked."""
-        share = math.prod(other.estimate / self._num_users for other in others)
-        upper = bounds.upper if all(other.upper for other in others) else bounds.upper * 0
-        return CountBounds(bounds.lower * 0, np.minimum(bounds.estimate * share, upper), upper)
+    def _bound(self, window: PublishedWindow, steps: list[RouteStep]) -> CountBounds:
+        """Bound how many users of each bundle of a window are at all steps."""
+        has_boxes = self.manifest["cloak"] == MBR
+        return bound_followers(window, steps, build_cell_grid(self.manifest) if has_boxes else None)
 
 
 def open_published(path: str | Path) -> PublishedRelease:

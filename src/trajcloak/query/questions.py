@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from itertools import accumulate, pairwise
@@ -11,7 +12,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from trajcloak.errors import OptionError
-from trajcloak.options import is_zone
+from trajcloak.options import ZONE_NAME, check_setting, is_zone
 
 Point = tuple[float, float]
 
@@ -77,9 +78,8 @@ def check_region(region: Sequence[float]) -> Rectangle:
 def build_route(points: Sequence[Point], width: float, instants: Sequence[int]) -> list[RouteStep]:
     """Turn a line into steps for somebody who follows it at an even pace.
 
-    The line is cut into as many pieces of the same length as there are instants. The
-    region of an instant is the bounding box of its piece, wider by ``width / 2`` on
-    every side.
+    The line is cut into as many pieces of the same length as there are instants. The region of an
+    instant is the box around its piece, wider by ``width / 2`` on every side.
 
     Examples
     --------
@@ -100,22 +100,14 @@ def build_route(points: Sequence[Point], width: float, instants: Sequence[int]) 
             "all points of the route are the same; expected a line; pass another --route"
         )
     cuts = [reached[-1] * i / len(instants) for i in range(len(instants) + 1)]
-    return [
-        RouteStep(_surround(points, reached, start, stop, width / 2), instant)
-        for instant, (start, stop) in zip(instants, pairwise(cuts), strict=True)
-    ]
-
-
-def _surround(
-    points: Sequence[Point], reached: list[float], start: float, stop: float, margin: float
-) -> Rectangle:
-    """Bound the piece of a line from one distance to another, with a margin.
-
-    ``reached`` is the distance of each point from the first one, along the line.
-    """
-    at = [start, *(distance for distance in reached if start < distance < stop), stop]
-    xs, ys = (np.interp(at, reached, axis).tolist() for axis in zip(*points, strict=True))
-    return Rectangle(min(xs) - margin, min(ys) - margin, max(xs) + margin, max(ys) + margin)
+    steps, margin = [], width / 2
+    for instant, (start, stop) in zip(instants, pairwise(cuts), strict=True):
+        # The corners of this piece, by their distances along the line.
+        at = [start, *(distance for distance in reached if start < distance < stop), stop]
+        xs, ys = (np.interp(at, reached, axis).tolist() for axis in zip(*points, strict=True))
+        box = Rectangle(min(xs) - margin, min(ys) - margin, max(xs) + margin, max(ys) + margin)
+        steps.append(RouteStep(box, instant))
+    return steps
 
 
 @dataclass(frozen=True)
@@ -129,11 +121,7 @@ class PublishedTimes:
 
     def follow_clock(self, zone: str) -> "PublishedTimes":
         """Read and write times as the clock of a zone shows them."""
-        if not is_zone(zone):
-            raise OptionError(
-                f"tz is '{zone}'; expected the name of a time zone, such as Europe/Berlin or UTC; "
-                f"pass another --tz"
-            )
+        check_setting("tz", zone, ZONE_NAME, is_zone)
         if self.zone is None:
             raise OptionError(
                 f"tz is '{zone}', and times of the release have no zone; expected times as the "
@@ -177,10 +165,8 @@ class PublishedTimes:
         return str(moment) + ("Z" if self.zone else "")
 
     def _parse_time(self, time: int | str) -> int:
-        try:
+        with suppress(ValueError):
             return int(time)
-        except ValueError:
-            pass
         expected = "the number of an instant"
         if self.moments is None:
             raise OptionError(f"time is '{time}'; expected {expected}; pass another time")

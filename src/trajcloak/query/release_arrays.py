@@ -32,11 +32,8 @@ BUNDLE_TYPES = {
     "geometry": pa.binary(),
 }
 OUT_OF_ORDER = "rows are missing or out of order"
-MOST_SILENT = 4096
-"""A file of a stream that has more sets than this for each row is damaged."""
-
-MOMENT_TYPES = (pa.timestamp("us"), pa.timestamp("us", "UTC"))
-"""Of ``t_start`` and ``t_end``, in files that have them."""
+MOST_SILENT = 4096  # a file of a stream that has more sets than this for each row is damaged
+MOMENT_TYPES = (pa.timestamp("us"), pa.timestamp("us", "UTC"))  # of ``t_start`` and ``t_end``
 
 
 @dataclass(frozen=True)
@@ -93,10 +90,7 @@ class PublishedWindow:
 
     @cached_property
     def cloaks(self) -> Edges:
-        """The boxes around all parts of each bundle and instant; (4, bundles, instants).
-
-        Zeros where a bundle is silent.
-        """
+        """The boxes around all parts, (4, bundles, instants); zeros where a bundle is silent."""
         low, high = self.rectangles[:2], self.rectangles[2:]
         counts = self.counts.ravel()
         boxes = np.concatenate(
@@ -192,18 +186,17 @@ def read_windows(published: PublishedTable, manifest: Manifest) -> list[Publishe
     for start, stop in pairwise([0, *cuts, len(number)]):
         here = slice(start, stop)
         if epoch is None:
-            first_instant = int(instant[start])
+            first_instant, most = int(instant[start]), stop - start
             length = int(instant[stop - 1]) - first_instant + 1
         else:
-            first_instant, length = int(number[start]) * epoch, epoch
+            first_instant, most = int(number[start]) * epoch, (stop - start) * MOST_SILENT
+            length = epoch
         num_bundles = int(bundle[stop - 1]) - first_id + 1
-        most = (stop - start) * (1 if epoch is None else MOST_SILENT)
         if not 0 < num_bundles * length <= most or first_instant < next_instant:
             raise damage_error(file, OUT_OF_ORDER)
         place = (bundle[here] - first_id) * length + instant[here] - first_instant
         is_inside = (instant[here] >= first_instant) & (instant[here] < first_instant + length)
-        in_order = is_inside.all() and (np.diff(place) > 0).all() and place[0] == 0
-        if not in_order:
+        if not (is_inside.all() and (np.diff(place) > 0).all() and place[0] == 0):
             raise damage_error(file, OUT_OF_ORDER)
         counts = np.zeros(num_bundles * length, np.int64)
         counts[place] = np.diff(edges[start : stop + 1])
@@ -219,7 +212,12 @@ def read_windows(published: PublishedTable, manifest: Manifest) -> list[Publishe
             sizes=sizes[rows],
             keeps_members=epoch is None and (parts is None or parts["per"] == PER_WINDOW),
         )
-        if not (_keeps_users(window) if epoch is None else _loses_users(window)):
+        if epoch is None:
+            is_good = _keeps_users(window)
+        else:
+            # Users only leave: neither they nor silent bundles come back.
+            is_good = not ((window.users <= 0).any() or (np.diff(window.present, axis=1) > 0).any())
+        if not is_good:
             raise damage_error(file, "a bundle or a part has other numbers of users at other times")
         windows.append(window)
         first_id += num_bundles
@@ -228,18 +226,13 @@ def read_windows(published: PublishedTable, manifest: Manifest) -> list[Publishe
     return windows
 
 
-def _loses_users(window: PublishedWindow) -> bool:
-    """Tell whether users only leave: neither they nor silent bundles come back."""
-    return bool((window.users > 0).all() and (np.diff(window.present, axis=1) <= 0).all())
-
-
 def _keeps_users(window: PublishedWindow) -> bool:
     """Tell whether bundles, and parts that keep their users, are as large at all instants."""
     if (window.present != window.users[:, None]).any():
         return False
-    counts = window.counts
     if not window.keeps_members:
         return True
+    counts = window.counts
     if (counts != counts[:, :1]).any():
         return False
     num_rows = counts.sum(axis=1)
@@ -313,16 +306,24 @@ def list_request_attributes(published: PublishedTable, manifest: Manifest) -> li
 def read_request_table(
     published: PublishedTable, attributes: Sequence[str], windows: Sequence[PublishedWindow]
 ) -> tuple[pa.Table, Numbers]:
-    """Read the requests of a release with some attributes.
-
-    Returns ``bundle_id``, ``instant`` and the attributes, and for each request the set that it
-    belongs to.
-    """
+    """Read the bundle, the instant and some attributes of each request, and find its set."""
     file = published.file
     table = published.read(["bundle_id", "instant", *attributes])
     if table.column("bundle_id").null_count or table.column("instant").null_count:
         raise damage_error(file, "values are missing")
-    return table, _find_sets(file, table, windows)
+    bundle = table.column("bundle_id").to_numpy()
+    instant = table.column("instant").to_numpy().astype(np.int64)
+    edges = [w.first_id for w in windows] + [windows[-1].first_id + len(windows[-1].users)]
+    stops = np.searchsorted(bundle, edges)
+    of_set = np.full(len(bundle), -1)
+    for window, (start, stop) in zip(windows, pairwise(stops), strict=True):
+        here = slice(start, stop)
+        if ((instant[here] < window.start) | (instant[here] >= window.stop)).any():
+            raise damage_error(file, "requests are at instants that their bundle does not have")
+        of_set[here] = window.to_sets(bundle[here] - window.first_id, instant[here])
+    if (np.diff(of_set, prepend=0) < 0).any():
+        raise damage_error(file, "requests are out of order, or of unknown bundles")
+    return table, of_set
 
 
 def read_request_rows(
@@ -337,23 +338,6 @@ def read_request_rows(
     num_sets = windows[-1].first_set + windows[-1].counts.size
     first = np.searchsorted(of_set, np.arange(num_sets + 1))
     return RequestRows(first, code, num_entries, values)
-
-
-def _find_sets(file: Path, table: pa.Table, windows: Sequence[PublishedWindow]) -> Numbers:
-    """Find the set that each request belongs to."""
-    bundle = table.column("bundle_id").to_numpy()
-    instant = table.column("instant").to_numpy().astype(np.int64)
-    edges = [w.first_id for w in windows] + [windows[-1].first_id + len(windows[-1].users)]
-    stops = np.searchsorted(bundle, edges)
-    of_set = np.full(len(bundle), -1)
-    for window, (start, stop) in zip(windows, pairwise(stops), strict=True):
-        here = slice(start, stop)
-        if ((instant[here] < window.start) | (instant[here] >= window.stop)).any():
-            raise damage_error(file, "requests are at instants that their bundle does not have")
-        of_set[here] = window.to_sets(bundle[here] - window.first_id, instant[here])
-    if (np.diff(of_set, prepend=0) < 0).any():
-        raise damage_error(file, "requests are out of order, or of unknown bundles")
-    return of_set
 
 
 def encode_values(file: Path, column: pa.ChunkedArray) -> tuple[Numbers, list[Any]]:

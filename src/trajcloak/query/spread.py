@@ -16,8 +16,7 @@ from numba import njit
 
 Floats = npt.NDArray[np.float64]
 
-SIDE = 128
-"""Tiles along each side of the box around all rectangles; with 64, errors were 2% larger."""
+SIDE = 128  # tiles along each side of the box around all rectangles; with 64, errors grew by 2%
 
 
 class Spread(NamedTuple):
@@ -30,10 +29,7 @@ class Spread(NamedTuple):
     weight: Floats
 
     def share(self, rectangles: Floats, region: tuple[float, float, float, float]) -> Floats:
-        """Estimate the share of each rectangle's users who are inside a region.
-
-        ``rectangles`` are (4, rectangles): least x and y, greatest x and y; within the box.
-        """
+        """Estimate the share of users of rectangles, (4, n), in the box who are in a region."""
         asked = self._to_tiles(np.array(region, np.float64)[:, None])[:, 0]
         shares: Floats = _find_shares(self.weight, self._to_tiles(rectangles), asked)
         return shares

@@ -13,20 +13,16 @@ import numpy.typing as npt
 from trajcloak.errors import InputError
 from trajcloak.generator.city import JUNCTIONS
 from trajcloak.generator.network_files import CITY, load_network
+from trajcloak.options import WGS84
 from trajcloak.query import PublishedRelease
-from trajcloak.query.published_release import LONLAT
 from trajcloak.report.html_elements import pack
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
-STEPS = 1 << 16
-"""Coordinates are rounded to the region's side divided by this."""
-
+STEPS = 1 << 16  # coordinates are rounded to the region's side divided by this
 MOST_LINES = 150_000
-MAIN_CLASSES = 3
-"""So many of the fastest classes of roads are drawn in a stronger colour."""
-
+MAIN_CLASSES = 3  # so many of the fastest classes of roads are drawn in a stronger colour
 DEPTHS = {"LineString": 0, "MultiLineString": 1, "Polygon": 1, "MultiPolygon": 2}
 """How deep the lines of each kind of geometry are nested; points have none."""
 
@@ -64,8 +60,8 @@ def build_backdrop(
     if outline is not None:
         ends = read_outline(Path(outline), release)
         drawn, _ = _fit(release, outline, ends[:MOST_LINES])
-        is_main = np.ones(len(drawn), np.bool_)
-        parts.append(Backdrop(drawn, is_main, f"Outline: {len(drawn):,} lines."))
+        words = f"Outline: {len(drawn):,} lines."
+        parts.append(Backdrop(drawn, np.ones(len(drawn), np.bool_), words))
     if not parts:
         return None
     return Backdrop(
@@ -144,7 +140,7 @@ def read_outline(path: Path, release: PublishedRelease) -> npt.NDArray[np.float6
     if not lines:
         raise InputError(f"{path}: holds no line; expected lines or polygons; check --outline")
     if release.manifest["crs"] is not None:
-        lines = [np.array(release.place_points(line, LONLAT)) for line in lines]
+        lines = [np.array(release.place_points(line, WGS84)) for line in lines]
     ends = np.concatenate([np.concatenate([line[:-1], line[1:]], axis=1) for line in lines])
     return np.asarray(ends[np.isfinite(ends).all(axis=1)])
 

@@ -10,30 +10,16 @@ from trajcloak.report.figures import Floats, Histogram, Ints, round_up
 from trajcloak.report.html_elements import Element, details, element, table
 
 WIDTH, HEIGHT = 380, 210
-LEFT, RIGHT, TOP, BOTTOM = 62, 10, 12, 42
-"""Margins for the axes."""
-
+LEFT, RIGHT, TOP, BOTTOM = 62, 10, 12, 42  # margins for the axes
 PLOT_WIDTH, PLOT_HEIGHT = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
 WIDEST_BAR = 48
-MOST_POINTS = 240
-"""Values of a series that are drawn and listed; longer series are summarised."""
-
-
-class Axis(NamedTuple):
-    """What an axis measures, with the unit, and texts at shares of its length."""
-
-    name: str
-    labels: Sequence[tuple[float, str]]
+MOST_POINTS = 240  # values of a series that are drawn and listed; longer series are summarised
 
 
 def draw_histogram(
     name: str, title: str, histogram: Histogram, x_name: str, y_name: str, note: str
 ) -> Element:
-    """Draw how many values are in each range.
-
-    ``name`` is the id of the figure, ``x_name`` and ``y_name`` say what the axes measure, ``note``
-    says in a sentence what the chart shows.
-    """
+    """Draw how many values are in each range; ``note`` says in a sentence what the chart shows."""
     edges, counts = histogram.edges, histogram.counts
     top = round_up(float(counts.max()))
     width = PLOT_WIDTH / len(counts)
@@ -55,12 +41,10 @@ def draw_histogram(
     ticks = np.linspace(0, len(counts) - 1 if is_whole else len(counts), min(len(counts), 5))
     places = sorted({round(tick) for tick in ticks})
     offset = 0.5 if is_whole else 0.0
-    x_axis = Axis(
-        x_name, [((i + offset) / len(counts), show_number(float(edges[i]))) for i in places]
-    )
+    x_labels = [((i + offset) / len(counts), show_number(float(edges[i]))) for i in places]
     rows = [[_show_range(edges, i), f"{int(number):,}"] for i, number in enumerate(counts)]
     return _frame(
-        name, title, note, [*_draw_axes(x_axis, _count_axis(y_name, top)), *bars],
+        name, title, note, [*_draw_axes(x_name, x_labels, y_name, top), *bars],
         table([x_name, y_name], rows),
     )  # fmt: skip
 
@@ -100,12 +84,12 @@ def draw_series(
             if len(run) > 1
             else element("circle", class_="dot", cx=_round(x[run[0]]), cy=_round(y[run[0]]), r=2.5)
         )
-    x_axis = Axis(f"time, {len(values):,} instants", _label_times(since, moments))
+    axes = _draw_axes(f"time, {len(values):,} instants", _label_times(since, moments), y_name, top)
     rows = [
         [moments[int(i)], show_number(float(mean))] for i, mean in zip(first, means, strict=True)
     ]
     return _frame(
-        name, title, note, [*shapes, *_draw_axes(x_axis, _count_axis(y_name, top)), *lines],
+        name, title, note, [*shapes, *axes, *lines],
         table(["from", y_name], rows),
     )  # fmt: skip
 
@@ -132,9 +116,9 @@ class Bar(NamedTuple):
 
 def draw_shares(title: str, bars: Sequence[Bar]) -> Element:
     """Draw shares as horizontal bars; a share of 0 is drawn as good, any other as bad."""
-    width, row, y = 300, 58, 0
+    width, row = 300, 58
     parts: list[Element] = []
-    for bar in bars:
+    for y, bar in zip(range(0, row * len(bars), row), bars, strict=True):
         state, length = ("bad", width * bar.share) if bar.share else ("good", 3.0)
         parts += [
             element("text", bar.name, class_="name", x=0, y=y + 13),
@@ -143,13 +127,12 @@ def draw_shares(title: str, bars: Sequence[Bar]) -> Element:
             element("rect", class_=state, x=0, y=y + 19, width=_round(length), height=9),
             element("text", bar.note, x=0, y=y + 42),
         ]
-        y += row
     words = "; ".join(f"{bar.name}: {bar.words}, {bar.note}" for bar in bars)
     drawing = element(
         "svg",
         element("title", f"{title}. {words}."),
         *parts,
-        viewBox=f"0 0 {width} {y}",
+        viewBox=f"0 0 {width} {row * len(bars)}",
         role="img",
         class_="shares",
     )
@@ -170,27 +153,27 @@ def _frame(name: str, title: str, note: str, parts: list[Element], data: Element
     )
 
 
-def _draw_axes(x_axis: Axis, y_axis: Axis) -> list[Element]:
+def _draw_axes(
+    x_name: str, x_labels: list[tuple[float, str]], y_name: str, top: float
+) -> list[Element]:
+    """Draw both axes; labels of the x axis stand at shares of its length."""
     base = TOP + PLOT_HEIGHT
     parts = []
-    for share, text in y_axis.labels:
+    for share in (0, 0.5, 1):
         y = _round(TOP + PLOT_HEIGHT * (1 - share))
+        label = show_number(top * share)
         parts += [
             element("line", class_="grid", x1=LEFT, x2=WIDTH - RIGHT, y1=y, y2=y),
-            element("text", text, x=LEFT - 6, y=_round(y + 3.5), text_anchor="end"),
+            element("text", label, x=LEFT - 6, y=_round(y + 3.5), text_anchor="end"),
         ]
-    for share, text in x_axis.labels:
+    for share, text in x_labels:
         anchor = "start" if share < 0.04 else "end" if share > 0.96 else "middle"
         x = _round(LEFT + PLOT_WIDTH * share)
         parts.append(element("text", text, x=x, y=base + 15, text_anchor=anchor))
     end, below = WIDTH - RIGHT, base + 34
-    parts.append(element("text", x_axis.name, class_="axis", x=end, y=below, text_anchor="end"))
-    parts.append(element("text", y_axis.name, class_="axis", x=0, y=below))
+    parts.append(element("text", x_name, class_="axis", x=end, y=below, text_anchor="end"))
+    parts.append(element("text", f"↑ {y_name}", class_="axis", x=0, y=below))
     return parts
-
-
-def _count_axis(name: str, top: float) -> Axis:
-    return Axis(f"↑ {name}", [(share, show_number(top * share)) for share in (0, 0.5, 1)])
 
 
 def _is_whole(edges: Floats) -> bool:

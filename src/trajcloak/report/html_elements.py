@@ -8,7 +8,6 @@ from importlib.resources import files
 from typing import Any
 from xml.etree import ElementTree
 
-import numpy as np
 import numpy.typing as npt
 
 from trajcloak.errors import show_text
@@ -66,15 +65,12 @@ def mark_options(text: str) -> list[Child]:
 def table(
     head: Iterable[str], rows: TableRows, *, caption: str | None = None, class_: str | None = None
 ) -> Element:
-    """Build a table whose first column names its rows.
-
-    The style of some classes lays each row out on its own where the screen is narrow, with the
-    names of its columns.
-    """
+    """Build a table whose first column names its rows."""
     names = list(head)
     body = [
         element(
             "tr",
+            # The style of some classes shows these names where the screen is narrow.
             *(
                 element("td", cell, data_name=name) if i else element("th", cell, scope="row")
                 for i, (name, cell) in enumerate(zip(names, cells, strict=True))
@@ -121,28 +117,21 @@ def read_part(name: str) -> str:
 def pack(values: npt.NDArray[Any]) -> dict[str, Any]:
     """Pack numbers of at least 0 into as few bytes as the greatest needs, low bytes first.
 
-    Nothing is compressed: the same bytes whatever library is installed, and a page that
-    opens in every browser.
-
     Examples
     --------
     >>> import numpy as np
     >>> pack(np.array([1, 2, 300]))
     {'bytes': 2, 'data': 'AQACACwB'}
     """
-    values = np.ascontiguousarray(values)
     assert not len(values) or int(values.min()) >= 0
-    greatest = int(values.max()) if values.size else 0
+    greatest = int(values.max(initial=0))
     width = next(width for width in (1, 2, 4) if greatest < 1 << 8 * width)
     data = base64.b64encode(values.astype(f"<u{width}").tobytes()).decode("ascii")
     return {"bytes": width, "data": data}
 
 
 def to_script(content: Any) -> str:
-    r"""Write JSON that can stand inside a script element.
-
-    Every character that could end the element, or a line of JavaScript, is written as an
-    escape of JSON.
+    r"""Write JSON without any character that could end a script element, or a line of it.
 
     Examples
     --------

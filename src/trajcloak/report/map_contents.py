@@ -21,36 +21,16 @@ from trajcloak.query.release_arrays import (
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
-MOST_RECTANGLES = 250_000
-"""Rectangles on the map, over all windows and instants; what a page can hold."""
-
-MOST_AT_ONCE = 6_000
-"""Rectangles of an instant on the map; what a browser draws without stutter."""
-
-MOST_WINDOWS = 400
-"""Windows on the map."""
-
-MOST_LISTED = 500_000
-"""Requests that the page lists, over all bundles and instants."""
-
-MOST_TEXT = 2_000_000
-"""Characters of different requests on the page."""
-
-LONGEST_VALUE = 200
-"""Characters of a value that are shown."""
-
-FREQUENT = 8
-"""Values of an attribute that are listed with their numbers."""
-
-MOST_SQUARES = 2_000_000
-"""Squares of all instants on the page, a byte each."""
-
-FINEST, COARSEST = 128, 16
-"""Most and fewest squares along the longer side of the map."""
-
-CAP = 0.998
-"""Share of squares that are not empty whose colour is not the strongest one."""
-
+MOST_RECTANGLES = 250_000  # on the map, over all windows and instants; what a page can hold
+MOST_AT_ONCE = 6_000  # rectangles of an instant on the map; what a browser draws without stutter
+MOST_WINDOWS = 400  # on the map
+MOST_LISTED = 500_000  # requests that the page lists, over all bundles and instants
+MOST_TEXT = 2_000_000  # characters of different requests on the page
+LONGEST_VALUE = 200  # characters of a value that are shown
+FREQUENT = 8  # values of an attribute that are listed with their numbers
+MOST_SQUARES = 2_000_000  # squares of all instants on the page, a byte each
+FINEST, COARSEST = 128, 16  # most and fewest squares along the longer side of the map
+CAP = 0.998  # share of squares that are not empty whose colour is not the strongest one
 SHADES = 255
 
 
@@ -71,10 +51,10 @@ def choose_drawn(
 ) -> list[DrawnWindow]:
     """Choose windows, and in each the same share of bundles."""
     windows = release.windows
-    chosen = space_evenly(len(windows), most_windows)
+    chosen = space_evenly(len(windows), most_windows).tolist()
     share = min(1.0, most_rectangles / sum(len(windows[i].sizes) for i in chosen))
     drawn = []
-    for number in map(int, chosen):
+    for number in chosen:
         window = windows[number]
         num_bundles, at_once = len(window.users), int(window.counts.sum(axis=0).max())
         most = max(1, int(min(share, most_at_once / at_once) * num_bundles))
@@ -150,10 +130,7 @@ def read_requests(release: PublishedRelease) -> ReleaseRequests:
 
 
 def find_rare(code: Ints, bundle: Ints, release: PublishedRelease) -> Ints:
-    """Find the values that too few bundles show, in any window where they are shown.
-
-    ``code`` is the number of each request's value.
-    """
+    """Find the values, given for each request by number, that too few bundles of a window show."""
     first = [window.first_id for window in release.windows]
     num_bundles = first[-1] + len(release.windows[-1].users)
     value, bundle = np.divmod(np.unique(code * num_bundles + bundle), num_bundles)
@@ -208,8 +185,7 @@ def list_drawn(requests: ReleaseRequests, drawn: Sequence[DrawnWindow]) -> Liste
 def _select(requests: ReleaseRequests, drawn: DrawnWindow) -> tuple[Ints, Ints, Ints]:
     """Select the requests of a window's bundles on the map.
 
-    Returns the number of requests of each bundle and instant, the kind of each request, and
-    its rank within its bundle and instant.
+    Returns how many each bundle and instant has, and the kind of each and its rank among these.
     """
     window, bundle = drawn.window, drawn.bundle
     start, stop = np.searchsorted(
@@ -242,6 +218,7 @@ class DensityGrid:
 class MapDensity:
     """The density surface of the windows on the map."""
 
+    bounds: list[int]  # the box around all rectangles, in cells
     grid: DensityGrid
     greatest: float  # the expected users of a square with the strongest colour
     shades: list[Ints]  # of each window, by instant, row and column
@@ -307,21 +284,15 @@ def shade(density: Floats, greatest: float) -> Ints:
     return shades
 
 
-def find_bounds(release: PublishedRelease, drawn: Sequence[DrawnWindow]) -> list[int]:
-    """Find the box around all rectangles of the windows on the map, in cells."""
-    grid = build_cell_grid(release.manifest)
-    low = np.min([part.window.rectangles[:2].min(axis=1) for part in drawn], axis=0)
-    high = np.max([part.window.rectangles[2:].max(axis=1) for part in drawn], axis=0)
-    cells: list[int] = grid.to_cells(np.concatenate([low, high])).tolist()
-    return cells
-
-
 def build_density(release: PublishedRelease, drawn: Sequence[DrawnWindow]) -> MapDensity:
     """Compute the density surface, of all bundles of each window on the map."""
     cells = build_cell_grid(release.manifest)
+    low = np.min([part.window.rectangles[:2].min(axis=1) for part in drawn], axis=0)
+    high = np.max([part.window.rectangles[2:].max(axis=1) for part in drawn], axis=0)
+    bounds = cells.to_cells(np.concatenate([low, high])).tolist()
     num_instants = sum(part.window.stop - part.window.start for part in drawn)
-    grid = build_density_grid(find_bounds(release, drawn), num_instants)
+    grid = build_density_grid(bounds, num_instants)
     densities = [compute_density(part.window, cells, grid) for part in drawn]
     somebody = np.concatenate([density[density > 0] for density in densities])
     greatest = float(np.quantile(somebody, CAP))
-    return MapDensity(grid, greatest, [shade(density, greatest) for density in densities])
+    return MapDensity(bounds, grid, greatest, [shade(density, greatest) for density in densities])

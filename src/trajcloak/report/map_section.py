@@ -16,7 +16,7 @@ from trajcloak.query import PublishedRelease
 from trajcloak.query.release_arrays import CellGrid, build_cell_grid, list_ranges
 from trajcloak.report.figures import CLASSES, Figures
 from trajcloak.report.html_elements import Element, element, pack, read_part, render, section
-from trajcloak.report.map_contents import DrawnWindow, ListedRequests, MapDensity, find_bounds
+from trajcloak.report.map_contents import DrawnWindow, ListedRequests, MapDensity
 from trajcloak.report.sections import describe_instant
 
 SIZE = "size of the rectangle, as the side of a square as large"
@@ -42,13 +42,9 @@ def build_map_section(
         for i, part in enumerate(drawn)
     ]
     choice = element("label", "Window ", element("select", *windows, id="window"))
+    expected = f"expected users in a square with sides of {unit.length(square)}"
     legends = [
-        _build_legend(
-            "density",
-            f"expected users in a square with sides of {unit.length(square)}",
-            label_density(density.greatest),
-            scale="d",
-        ),
+        _build_legend("density", expected, label_density(density.greatest), scale="d"),
         _build_legend("area", SIZE, _area_labels(figures, unit)),
         _build_legend("users", "users of the bundle", _size_labels(figures)),
     ]
@@ -132,8 +128,6 @@ def spread_colours(number: int) -> list[int]:
 def _area_labels(figures: Figures, unit: Unit) -> list[str]:
     """Name classes of areas by the sides of squares as large."""
     sides = [unit.length(float(np.sqrt(area))) for area in figures.area_breaks]
-    if not sides:
-        return ["all"]
     between = [f"{_shorten(low, high)}–{high}" for low, high in pairwise(sides)]
     return [f"up to {sides[0]}", *between, f"{sides[-1]} and more"]
 
@@ -164,7 +158,7 @@ def build_map_data(
         "cell": grid.cell,
         "cells": 2 ** release.manifest["height"],
         "corner": grid.low,
-        "bounds": find_bounds(release, drawn),
+        "bounds": density.bounds,
         "metres": unit.in_metres,
         "moments": release.times.moments,
         "zone": release.times.zone,

@@ -106,9 +106,9 @@ def audit_and_attack(
 
 
 def _digest_private(logs: Sequence[LogPath], policies: Sequence[Path]) -> dict[str, str]:
-    """Compute the SHA-256 of the log and of the policy file, and of that of parts, if there is one.
+    """Compute the SHA-256 of the log and of each policy file.
 
-    For several files it is the SHA-256 of the list of theirs, one per line, as
+    For a log of several files it is the SHA-256 of the list of theirs, one per line, as
     ``sha256sum FILES | cut -c 1-64`` prints it.
     """
     files = [Path(file) for log in logs for file in list_files(log)]
@@ -153,10 +153,9 @@ def _build_attack_section(private: PrivateFindings, manifest: Manifest) -> Eleme
     """Show what each attacker learns from this release, and from policies without bundles."""
     attack, k = private.attack, manifest["k"]
     if attack is None:
-        words = _explain_absence(
-            private, manifest, "Not run", "it was left out when this page was made"
-        )
-        return section("attack", "What each attacker learns", element("p", *mark_options(words)))
+        otherwise = "it was left out when this page was made"
+        words = _explain_absence(private, manifest, "Not run", otherwise)
+        return section("attack", "What each attacker learns", element("p", words))
 
     def name_policy(finding: Finding) -> str:
         return POLICIES.get(finding.policy, f"This release ({finding.policy})")
@@ -195,14 +194,12 @@ def _explain_absence(
     private: PrivateFindings, manifest: Manifest, what: str, otherwise: str
 ) -> str:
     """Say why something was not found out; ``otherwise`` is the reason if there is no other."""
+    reason = otherwise
     if "stream" in manifest["parameters"]:
-        return f"{what}: this is not available for releases of streams, whose members may leave."
-    if not private.audit.passed:
-        return (
-            f"{what}: the audit failed, so that log, release and policy file may not belong "
-            f"together."
-        )
-    return f"{what}: {otherwise}."
+        reason = "this is not available for releases of streams, whose members may leave"
+    elif not private.audit.passed:
+        reason = "the audit failed, so that log, release and policy file may not belong together"
+    return f"{what}: {reason}."
 
 
 def _draw_finding(finding: Finding) -> Bar:
@@ -247,9 +244,8 @@ def _build_sent_section(private: PrivateFindings, manifest: Manifest) -> Element
     """Show what became of the requests of the log, or why they were not counted."""
     title, sent = "What became of the requests", private.sent
     if sent is None:
-        words = _explain_absence(
-            private, manifest, "Not counted", "the release has no request attribute"
-        )
+        otherwise = "the release has no request attribute"
+        words = _explain_absence(private, manifest, "Not counted", otherwise)
         return section("sent", title, element("p", words))
     below = manifest["parameters"]["rare_below"]
     counted = [

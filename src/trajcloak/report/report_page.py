@@ -32,16 +32,15 @@ from trajcloak.report.private_part import PrivateFindings, audit_and_attack, bui
 from trajcloak.report.sections import (
     build_checks_section,
     build_figures_section,
-    build_footer,
     build_guarantee_section,
     build_ingest_section,
     build_origin_section,
     build_requests_section,
 )
 from trajcloak.report.verdict import UNSAFE, build_header, judge, list_allowed
+from trajcloak.version import __version__
 
 STAGE = "writing report"
-
 PRIVATE_WARNING = (
     "This page was made with the log and the policy file. Whoever may not see these may not see "
     "this page: do not publish it. Without --log and --policy the same command makes a page for "
@@ -63,7 +62,6 @@ CONTENTS = {
 """Short names of the sections."""
 
 LogPaths = str | Path | Sequence[str | Path]
-
 STYLES = ("colours.css", "layout.css", "map.css", "print.css")
 SCRIPTS = ("read.js", "map_drawing.js", "bundle.js", "main.js")
 """Parts of the style and of the script, in their order."""
@@ -118,10 +116,7 @@ def write_report_page(
     threads: int | None = None,
     progress: Progress = silent,
 ) -> Report:
-    """Write one HTML page about a release; see :func:`trajcloak.write_report`.
-
-    Logs are files; ``columns`` say which of their columns mean what.
-    """
+    """Write one HTML page about a release; see :func:`trajcloak.write_report`."""
     path = Path(path)
     if (log is None) != (policy is None):
         raise OptionError(
@@ -175,22 +170,19 @@ def build_page(
     ]
     shown = [part for part in sections if part is not None]
     digests = {f"release: {name}": digest for name, digest in figures.digests.items()}
+    use, warning = "Public: made from the release alone.", []
     if found is not None:
         digests |= found.digests
-    warning = element(
-        "div",
-        element("strong", "Private."),
-        *mark_options(f" {PRIVATE_WARNING}"),
-        class_="private",
-        role="note",
-        aria_label="This page is private",
-    )
+        use = "Private: not for publication."
+        words = [element("strong", "Private."), *mark_options(f" {PRIVATE_WARNING}")]
+        label = "This page is private"
+        warning = [element("div", *words, class_="private", role="note", aria_label=label)]
     body = [
-        *([] if found is None else [warning]),
+        *warning,
         build_header(verdict, figures, manifest, requests.attributes, digests),
         _build_contents(shown),
         element("main", *shown, id="content"),
-        build_footer(is_private=found is not None),
+        element("footer", element("p", f"Page made by trajcloak {__version__}. {use}")),
     ]
     data = build_map_data(
         release, figures, drawn, list_drawn(requests, drawn), density, unit,

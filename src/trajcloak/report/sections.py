@@ -20,6 +20,7 @@ from trajcloak.release.manifest_schema import Manifest
 from trajcloak.report.charts import draw_histogram, draw_series
 from trajcloak.report.figures import Figures, Histogram, PublicCheck
 from trajcloak.report.html_elements import (
+    Child,
     Element,
     details,
     element,
@@ -29,7 +30,6 @@ from trajcloak.report.html_elements import (
     table,
 )
 from trajcloak.report.map_contents import AttributeSummary
-from trajcloak.version import __version__
 
 NOT_PROMISED = (
     "A request whose own text names its sender or a place is published as it is, if the rules "
@@ -103,19 +103,19 @@ def build_guarantee_section(manifest: Manifest, figures: Figures) -> Element:
             "Who is bundled with whom, and which sets are published, follows from places, times "
             "and settings alone, never from requests. So exchanging what two rows of a bundle and "
             "instant hold gives the same release, byte for byte.",
-            f"Whoever looks for the sender of a request is therefore left with all users of its "
-            f"bundle who have a row there, {k:,} or more, even if they can tell exactly who these "
-            f"are.",
         ]
+        suspects = "of its bundle who have a row there"
     else:
-        still = "still in" if is_stream else "of"
-        steps += [
+        suspects = "still in its bundle" if is_stream else "of its bundle"
+        steps.append(
             "Who is bundled with whom follows from location reports and settings alone, never from "
-            f"requests. So giving a request to another user {still} its bundle gives the same "
-            f"release, byte for byte.",
-            f"Whoever looks for the sender of a request is therefore left with all users {still} "
-            f"its bundle, {k:,} or more, even if they can tell exactly who these are.",
-        ]
+            f"requests. So giving a request to another user {suspects} gives the same release, "
+            "byte for byte."
+        )
+    steps.append(
+        f"Whoever looks for the sender of a request is therefore left with all users {suspects}, "
+        f"{k:,} or more, even if they can tell exactly who these are."
+    )
     if parts is not None:
         steps.append(
             f"Whoever does not know where users were sees areas of at least {parts['users']:,} "
@@ -138,6 +138,14 @@ def build_figures_section(release: PublishedRelease, figures: Figures, unit: Uni
     mean = figures.cost_by_instant / np.maximum(figures.users, 1)
     side, side_name = unit.scale(float(figures.sides.edges[-1]))
     per_user, area_name = unit.scale(math.sqrt(float(mean.max())))
+    k, num_bundles = release.manifest["k"], figures.num_bundles
+    sizes = (
+        f"{show_count(num_bundles, 'bundle')} of {_show_sizes(figures)} users; none has fewer than "
+        f"{show_k(k)}."
+    )
+    if figures.smallest < k:
+        smallest = f"{figures.smallest:,} users, fewer than {show_k(k)}"
+        sizes = f"The smallest of {num_bundles:,} bundles has {smallest}."
     charts = [
         draw_histogram(
             "sizes",
@@ -145,11 +153,7 @@ def build_figures_section(release: PublishedRelease, figures: Figures, unit: Uni
             figures.sizes,
             "users of the bundle",
             "bundles",
-            f"{show_count(figures.num_bundles, 'bundle')} of {_show_sizes(figures)} users; none "
-            f"has fewer than {show_k(release.manifest['k'])}."
-            if figures.smallest >= release.manifest["k"]
-            else f"The smallest of {figures.num_bundles:,} bundles has {figures.smallest:,} users, "
-            f"fewer than {show_k(release.manifest['k'])}.",
+            sizes,
         ),
         draw_histogram(
             "sides",
@@ -197,27 +201,21 @@ def build_requests_section(
     """List what was asked for most often."""
     if not attributes:
         return None
-    tables = [
-        element(
-            "div",
+    tables = []
+    for attribute in attributes:
+        is_allowed = attribute.name in allowed
+        rows: list[list[Child]] = [
+            [element("bdi", value), f"{number:,}", f"{number / max(total, 1):.1%}"]
+            for value, number in attribute.frequent
+        ]
+        words = f"{show_count(attribute.num_values, 'different value')}; the most frequent:"
+        parts = [
             element("h3", element("bdi", attribute.name)),
-            element("p", *mark_options(ALLOWED), class_="allowed")
-            if attribute.name in allowed
-            else None,
-            element(
-                "p", f"{show_count(attribute.num_values, 'different value')}; the most frequent:"
-            ),
-            table(
-                ["value", "requests", "share"],
-                (
-                    [element("bdi", value), f"{number:,}", f"{number / max(total, 1):.1%}"]
-                    for value, number in attribute.frequent
-                ),
-                class_="numeric",
-            ),
-        )
-        for attribute in attributes
-    ]
+            element("p", *mark_options(ALLOWED), class_="allowed") if is_allowed else None,
+            element("p", words),
+            table(["value", "requests", "share"], rows, class_="numeric"),
+        ]
+        tables.append(element("div", *parts))
     return section("requests", "What was asked for", element("div", *tables, class_="columns"))
 
 
@@ -237,16 +235,12 @@ def build_checks_section(checks: list[PublicCheck]) -> Element:
 
 def list_checks(checks: Sequence[PublicCheck]) -> Element:
     """Lay out checks, their results not by colour alone."""
-    return table(
-        ["check", "result", "what it asks for", "finding"],
-        ([c.name, _show_result(c.passed), c.asks, c.detail] for c in checks),
-        class_="checks",
-    )
-
-
-def _show_result(passed: bool) -> Element:
-    word = "passed" if passed else "FAILED"
-    return element("span", word, class_=word.lower())
+    rows: list[list[Child]] = []
+    for check in checks:
+        word = "passed" if check.passed else "FAILED"
+        result = element("span", word, class_=word.lower())
+        rows.append([check.name, result, check.asks, check.detail])
+    return table(["check", "result", "what it asks for", "finding"], rows, class_="checks")
 
 
 def build_ingest_section(manifest: Manifest, unit: Unit) -> Element:
@@ -263,7 +257,6 @@ def build_origin_section(
     manifest: Manifest, figures: Figures, unit: Unit, *, is_private: bool
 ) -> Element:
     """Say how the release was made, and from which files this page was."""
-    region = manifest["region"]
     settings = sorted(
         (name.replace("_", " "), _show_setting(value))
         for name, value in manifest["parameters"].items()
@@ -289,8 +282,8 @@ def build_origin_section(
                 ("coordinates", str(manifest["crs"] or unit.plane)),
                 (
                     "region",
-                    f"a square of {unit.length(region['side'])} cut into 2^{manifest['height']} "
-                    f"cells each way",
+                    f"a square of {unit.length(manifest['region']['side'])} cut into "
+                    f"2^{manifest['height']} cells each way",
                 ),
             ]
         ),
@@ -316,9 +309,3 @@ def describe_instant(release: PublishedRelease, instant: int) -> str:
     """Name an instant: its moment, or its number."""
     moment = release.times.describe_instant(instant)
     return f"instant {instant}" if moment is None else show_moment(moment)
-
-
-def build_footer(*, is_private: bool) -> Element:
-    """Say what made the page, and for whom."""
-    use = "Private: not for publication." if is_private else "Public: made from the release alone."
-    return element("footer", element("p", f"Page made by trajcloak {__version__}. {use}"))

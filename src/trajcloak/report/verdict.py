@@ -1,8 +1,4 @@
-"""The top of the page: is it safe, against whom, on which figures, and what was left out.
-
-What somebody has to look at and the files that a signature is for stand here, too: on paper, they
-are on the first page.
-"""
+"""The first page, on paper, too: is it safe, against whom, what was left out, what to sign."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -18,12 +14,14 @@ SAFE, STATED, CAUTION, UNSAFE = "safe", "stated", "caution", "unsafe"
 """Audited and passed; consistent, but not audited here; either, with attributes that were allowed
 although they may identify somebody; a check failed."""
 
-MOST_RARE = 20
-"""Rare values of an attribute that are listed one by one."""
-
+MOST_RARE = 20  # values of an attribute that are listed one by one
 RARE_KEPT = (
     " Rare requests are published, too (--rare keep): somebody who knows who would ask for such a "
     "thing may recognise the sender."
+)
+NOTHING_LEFT_OUT = (
+    "Nobody and nothing: all users of the log are in the release, with all their requests. Equal "
+    "requests of one bundle and instant are published once."
 )
 NOT_SAID = (
     "How many requests were withheld is not said: that would tell something about who sent them."
@@ -117,10 +115,7 @@ def build_header(
     attributes: Sequence[AttributeSummary],
     digests: Mapping[str, str],
 ) -> Element:
-    """Build the top of the page.
-
-    ``digests`` are the SHA-256 of the files that the verdict is about, by their names.
-    """
+    """Build the top of the page; ``digests`` are the SHA-256 of the files that it is about."""
     return element(
         "header",
         element("p", "Release report", class_="eyebrow"),
@@ -215,22 +210,17 @@ def describe_extent(manifest: Manifest) -> str:
 
 
 def describe_left_out(manifest: Manifest, num_sets: int) -> list[Child]:
-    """Say who and what is not in the release.
-
-    ``num_sets`` is how many sets of requests the release has, empty ones included.
-    """
+    """Say who and what is not in the release, which has so many sets of requests, some empty."""
     withheld, made = manifest["withheld"], manifest["parameters"]
-    suppressed = manifest["suppressed"]
+    suppressed, is_stream = manifest["suppressed"], "stream" in made
     everyone, dropped = manifest["ingest"]["users"], sum(manifest["ingest"]["dropped"].values())
-    is_stream = "stream" in made
-    if is_stream:
-        num_sets += withheld["sets"]  # The release has no rows of silent bundles.
-    share = f" ({show_share(withheld['sets'] / max(num_sets, 1))})"
     lost, few_users = "window", "with too few users"
     few_senders = "where too few users of the bundle have a row"
     if is_stream:
+        num_sets += withheld["sets"]  # The release has no rows of silent bundles.
         lost, few_users = "epoch", "with too few users, or in which a run of the stream ended"
         few_senders = "where too few users of the bundle were left"
+    share = f" ({show_share(withheld['sets'] / max(num_sets, 1))})"
     rules = [
         made["vocabulary"] and "requests with a value that is not on a public list",
         made["rare"] != KEEP and describe_rare(manifest),
@@ -256,27 +246,18 @@ def describe_left_out(manifest: Manifest, num_sets: int) -> list[Child]:
     listed = [element("li", str(part)) for part in parts if part]
     if listed:
         return [element("ul", *listed), element("p", NOT_SAID)]
-    return [
-        element(
-            "p",
-            "Nobody and nothing: all users of the log are in the release, with all their requests. "
-            "Equal requests of one bundle and instant are published once.",
-        )
-    ]
+    return [element("p", NOTHING_LEFT_OUT)]
 
 
 def _list_figures(figures: Figures, manifest: Manifest) -> Element:
-    parts = manifest["parts"]
+    parts, k = manifest["parts"], manifest["k"]
     divided = "" if parts is None else f"in parts of at least {parts['users']:,} users "
-    pairs: list[tuple[str, Child]] = [
-        (
-            f"users in the smallest bundle; at least {manifest['k']:,} asked for",
-            f"{figures.smallest:,}",
-        ),
-        (f"bundles, each {divided}with an area per instant", f"{figures.num_bundles:,}"),
-        ("requests, distinct in their bundle and instant", f"{manifest['requests']:,}"),
-    ]
-    return facts(pairs, class_="numbers")
+    numbers = {
+        f"users in the smallest bundle; at least {k:,} asked for": figures.smallest,
+        f"bundles, each {divided}with an area per instant": figures.num_bundles,
+        "requests, distinct in their bundle and instant": manifest["requests"],
+    }
+    return facts([(name, f"{n:,}") for name, n in numbers.items()], class_="numbers")
 
 
 def _card(title: str, *children: Child) -> Element:
