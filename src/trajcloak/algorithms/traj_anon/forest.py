@@ -29,7 +29,6 @@ from trajcloak.algorithms.traj_anon.solve import (
 )
 from trajcloak.algorithms.traj_anon.suppression import (
     count_held,
-    count_unbundled,
     find_price,
     highest_price,
     suppress_above,
@@ -202,10 +201,11 @@ def find_top_price(
     ``count_below`` sums :func:`count_held_below` over all ranges. Returns None if nobody is to
     be left out.
     """
+    n = int(top.tree.stop[-1])
 
     def count(prices: list[float]) -> list[int]:
         return [
-            count_unbundled(top.tree, suppress_above(top.tree, top.rows, price)) - held
+            n - count_held(top.tree, suppress_above(top.tree, top.rows, price)) - held
             for price, held in zip(prices, count_below(prices), strict=True)
         ]
 

@@ -119,18 +119,6 @@ def sort_keys(cells: npt.NDArray[np.uint32], layout: KeyLayout, threads: int) ->
     return SortedKeys(order, np.minimum(common, layout.num_bits))
 
 
-def sort_canonically(
-    cells: npt.NDArray[np.uint32], height: int, threads: int
-) -> npt.NDArray[np.int32]:
-    """Sort trajectories by their cells, and only identical ones by row.
-
-    An algorithm that draws trajectories at random, or breaks ties by their number,
-    does so in this order, so that user ids decide nothing but ties between
-    identical trajectories (invariant 2 of ``docs/guarantee.md``).
-    """
-    return sort_keys(cells, build_layout(cells.shape[1], height), threads).order
-
-
 def _cut_between_ties(
     common: npt.NDArray[np.int32], num_bits: int, pieces: list[tuple[int, int]]
 ) -> list[tuple[int, int]]:

@@ -36,10 +36,11 @@ def suppress_at_most(tree: GTree, rows: CostRows, budget: int) -> npt.NDArray[np
     The number left out never grows with the price, so the price is bisected,
     down to neighbouring floating-point numbers.
     """
+    n = int(tree.stop[-1])
     price = find_price(
         highest_price(tree),
         budget,
-        lambda prices: [count_unbundled(tree, suppress_above(tree, rows, p)) for p in prices],
+        lambda prices: [n - count_held(tree, suppress_above(tree, rows, p)) for p in prices],
     )
     return suppress_nobody(tree) if price is None else suppress_above(tree, rows, price)
 
@@ -94,16 +95,11 @@ def _list_middles(low: float, high: float, rounds: int) -> list[float]:
     return [*below, middle, *above]
 
 
-def count_unbundled(tree: GTree, top: npt.NDArray[np.int64]) -> int:
-    """Count the trajectories in no bundle: outside the chosen nodes, or passed up by one.
+def count_held(tree: GTree, top: npt.NDArray[np.int64]) -> int:
+    """Count the trajectories in bundles: inside chosen nodes and not passed up.
 
     ``top`` is what each maximal node passes up; -1: the node is not chosen.
     """
-    return int(tree.stop[-1]) - count_held(tree, top)
-
-
-def count_held(tree: GTree, top: npt.NDArray[np.int64]) -> int:
-    """Count the trajectories in bundles: inside chosen nodes and not passed up."""
     chosen = top >= 0
     held = (tree.stop - tree.start)[chosen].astype(np.int64)
     return int(held.sum()) - int(top[chosen].sum())
