@@ -59,18 +59,10 @@ def divide_anew(
     threads: int,
     progress: Progress,
 ) -> npt.NDArray[np.int32]:
-    """Lower the cost of bundles; returns other bundles, from 0.
+    """Lower the cost of bundles of at least k, numbered from 0; returns other such bundles.
 
-    Parameters
-    ----------
-    cells, points
-        The trajectories, in both layouts.
-    bundle : (n,) int32
-        From 0, each with at least k trajectories.
-    k : int
-    cloak : {"quad", "mbr"}
-    rounds : int
-        How often bundles are grouped and divided.
+    ``cells`` and ``points`` are the trajectories in both layouts, in canonical order; ``rounds`` is
+    how often bundles are grouped and divided.
     """
     first_cost = 0.0
     for number in range(rounds + 1):
@@ -134,14 +126,7 @@ def _bundle(near_points: Points, k: int, cloak: str) -> npt.NDArray[np.int32]:
 
 
 def bundle_by_adaptive_tree(points: Points, k: int) -> npt.NDArray[np.int32]:
-    """Bundle trajectories by the best configuration of an adaptive tree.
-
-    Parameters
-    ----------
-    points : Points
-        At least k, in canonical order.
-    k : int
-    """
+    """Bundle at least k trajectories by the best configuration of an adaptive tree."""
     order = np.arange(len(points), dtype=np.int32)
     tree = GTree(*_build_tree(points, order, k))
     rows = solve_rows(tree, k, threads=1)

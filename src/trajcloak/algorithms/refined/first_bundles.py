@@ -1,5 +1,7 @@
 """First bundles, made of the trajectories of a block of near ones: greedily, or by cuts."""
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 from numba import njit
@@ -27,15 +29,12 @@ def bundle_blocks(
     rows = np.arange(len(points), dtype=np.int32)
     blocks = build_blocks(points, rows, size, 0.5, threads)
 
-    def bundle_near(block: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+    def bundle_near(block: npt.NDArray[np.int32]) -> Any:
         near_points = points[block]
         shape = move_to_origin(near_points)
-        found: npt.NDArray[np.int32]
         if short:
-            found = bundle_by_cuts(near_points, k, shape)
-        else:
-            found = bundle_greedily(pad_instants(near_points), k, shape)
-        return found
+            return bundle_by_cuts(near_points, k, shape)
+        return bundle_greedily(pad_instants(near_points), k, shape)
 
     bundle = np.empty(len(points), np.int32)
     first = 0

@@ -61,14 +61,7 @@ def build_group(
 ) -> Group:
     """Gather the trajectories of some bundles; boxes and areas are still to be computed.
 
-    Parameters
-    ----------
-    points : Points
-        The trajectories of the group.
-    members : (bundles, room) int64
-        Rows of ``points``; only the first ``sizes[b]`` of row b are used.
-    sizes : (bundles,) int64
-    left_out : (bundles,) bool
+    ``members`` are rows of ``points``; see :class:`Group`.
     """
     shape = (len(members), *points.shape[1:])
     boxes = Boxes(*(empty_cells(shape) for _ in Boxes._fields))
