@@ -80,7 +80,7 @@ def build_layout(length: int, height: int, tree: str = "usb") -> KeyLayout:
 def sort_keys(cells: npt.NDArray[np.uint32], layout: KeyLayout, threads: int) -> SortedKeys:
     """Sort trajectories by key, ties in row order; threads never change the result."""
     n = len(cells)
-    flat = cells.reshape(n, -1)
+    flat = cells.reshape(n, 2 * cells.shape[1])
     order = np.arange(n, dtype=np.int32)
     common = np.full(n, layout.num_bits, np.int32)
     common[:1] = -1
