@@ -171,22 +171,13 @@ _DIVIDE = {shape: _build_divide(shape) for shape in SHAPES}
 
 
 class InstantParts(NamedTuple):
-    """The parts of one bundle at one instant.
+    """The parts of one bundle at one instant."""
 
-    Attributes
-    ----------
-    members : (parts, room) int64
-        Row p has the members of part p, ``sizes[p]`` of them.
-    sizes : (parts,) int64
-    edges : (parts, 8) uint32
-        Of row p: least, second least, greatest, second greatest x of part p; then the same of y.
-    areas : (parts,) float64
-    """
-
-    members: npt.NDArray[np.int64]
-    sizes: npt.NDArray[np.int64]
+    members: npt.NDArray[np.int64]  # (parts, room): row p has the ``sizes[p]`` members of part p.
+    sizes: npt.NDArray[np.int64]  # (parts,)
+    # (parts, 8): least, second least, greatest, second greatest x; then the same of y.
     edges: npt.NDArray[np.uint32]
-    areas: npt.NDArray[np.float64]
+    areas: npt.NDArray[np.float64]  # (parts,)
 
 
 @njit(cache=True, nogil=True)

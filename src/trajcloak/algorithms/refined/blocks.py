@@ -53,20 +53,12 @@ def _cut_by_rank(
 
 
 class Planes(NamedTuple):
-    """A binary tree of planes, parents before children; node 0 is the root.
+    """A binary tree of planes, parents before children; node 0 is the root."""
 
-    Attributes
-    ----------
-    direction : (nodes, 2 * instants) float64
-    edge : (nodes,) float64
-        How far along its direction a node's plane is.
-    below, above : (nodes,) int32
-        Next step for trajectories before the plane, and for the others: a node, or block
-        ``b``, written as ``-1 - b``.
-    """
-
-    direction: npt.NDArray[np.float64]
-    edge: npt.NDArray[np.float64]
+    direction: npt.NDArray[np.float64]  # (nodes, 2 * instants)
+    edge: npt.NDArray[np.float64]  # (nodes,): how far along its direction a node's plane is.
+    # (nodes,): next step for trajectories before the plane, and for the others: a node, or block
+    # ``b``, written as ``-1 - b``.
     below: npt.NDArray[np.int32]
     above: npt.NDArray[np.int32]
 
@@ -83,12 +75,9 @@ def choose_planes(points: Points, weight: npt.NDArray[np.int64], most: int) -> P
     trajectories of the log are equal to each of the sample.
     """
     num_nodes = num_blocks = 0
-    planes = Planes(
-        np.empty((most - 1, points.shape[1] * points.shape[2])),
-        np.empty(most - 1),
-        np.empty(most - 1, np.int32),
-        np.empty(most - 1, np.int32),
-    )
+    direction = np.empty((most - 1, points.shape[1] * points.shape[2]))
+    edge = np.empty(most - 1)
+    below, above = np.empty((2, most - 1), np.int32)
 
     def cut(rows: npt.NDArray[np.int32], most: int) -> int:
         nonlocal num_nodes, num_blocks
@@ -98,13 +87,13 @@ def choose_planes(points: Points, weight: npt.NDArray[np.int64], most: int) -> P
             return -num_blocks
         node = num_nodes
         num_nodes += 1
-        planes.direction[node], planes.edge[node], is_below = found
-        planes.below[node] = cut(rows[is_below], most // 2)
-        planes.above[node] = cut(rows[~is_below], most - most // 2)
+        direction[node], edge[node], is_below = found
+        below[node] = cut(rows[is_below], most // 2)
+        above[node] = cut(rows[~is_below], most - most // 2)
         return node
 
     cut(np.arange(len(points), dtype=np.int32), most)
-    return Planes(*(column[:num_nodes].copy() for column in planes))
+    return Planes(direction[:num_nodes], edge[:num_nodes], below[:num_nodes], above[:num_nodes])
 
 
 def _cut_by_plane(

@@ -17,7 +17,7 @@ from numba import njit
 
 from trajcloak.algorithms.refined.blocks import build_blocks
 from trajcloak.algorithms.refined.boxes import Points, cover_ends, move_to_origin
-from trajcloak.algorithms.refined.first_bundles import bundle_by_cuts
+from trajcloak.algorithms.refined.first_bundles import bundle_by_cuts, separate
 from trajcloak.algorithms.refined.rounds import SHARES
 from trajcloak.algorithms.traj_anon.assign import assign_bundles
 from trajcloak.algorithms.traj_anon.gtree import GTree
@@ -158,6 +158,7 @@ def _build_tree(points, order, k):  # type: ignore[no-untyped-def]
     waiting_area = np.empty(len(waiting))
     low = np.empty((2, length), np.uint32)
     high = np.empty((2, length), np.uint32)
+    is_first = np.empty(n, np.bool_)
     spare = np.empty(n, np.int32)
     waiting[0] = 0, n, 0, -1, 0
     num_waiting = 1
@@ -183,7 +184,9 @@ def _build_tree(points, order, k):  # type: ignore[no-untyped-def]
         num_waiting += 1
         if instant < 0:
             continue
-        middle = _partition(points, order, start, stop, instant, axis, bit, spare)
+        for row in order[start:stop]:
+            is_first[row] = points[row, axis, instant] & bit == 0
+        middle = start + separate(order[start:stop], is_first, spare)
         # The first half is pushed last, so that it is written first, as postorder asks.
         for first, last in ((middle, stop), (start, middle)):
             if last - first >= k:
@@ -288,23 +291,3 @@ def _sum_areas(low, high):  # type: ignore[no-untyped-def]
     for i in range(low.shape[1]):
         total += _cover(low, high, i)[0]
     return total
-
-
-@njit(cache=True, nogil=True)
-def _partition(points, order, start, stop, instant, axis, bit, spare):  # type: ignore[no-untyped-def]
-    """Move the trajectories without the bit to the front; returns how far they reach.
-
-    Ensures: both halves keep their order, so that the result is the same on every machine.
-    """
-    middle = start
-    count = 0
-    for place in range(start, stop):
-        row = order[place]
-        if points[row, axis, instant] & bit:
-            spare[count] = row
-            count += 1
-        else:
-            order[middle] = row
-            middle += 1
-    order[middle:stop] = spare[:count]
-    return middle

@@ -207,7 +207,7 @@ def bundle_by_cuts(points, k, shape):  # type: ignore[no-untyped-def]
         for m in range(start, stop):
             is_first[orders[chosen, m]] = m < middle
         for placed in orders:
-            _separate(placed[start:stop], is_first, rest)
+            separate(placed[start:stop], is_first, rest)
         waiting.append((middle, stop))
         waiting.append((start, middle))
     return bundle
@@ -231,8 +231,11 @@ def _sum_up(points, placed, k, shape, low, high, costs):  # type: ignore[no-unty
 
 
 @njit(cache=True, nogil=True)
-def _separate(placed, is_first, rest):  # type: ignore[no-untyped-def]
-    """Put the trajectories of the first side before the others; both keep their order."""
+def separate(placed, is_first, rest):  # type: ignore[no-untyped-def]
+    """Put the trajectories of the first side before the others; returns how many are there.
+
+    Both sides keep their order, so that the result is the same on every machine.
+    """
     num_first = num_rest = 0
     for row in placed:
         if is_first[row]:
@@ -242,3 +245,4 @@ def _separate(placed, is_first, rest):  # type: ignore[no-untyped-def]
             rest[num_rest] = row
             num_rest += 1
     placed[num_first:] = rest[:num_rest]
+    return num_first

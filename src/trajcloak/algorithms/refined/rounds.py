@@ -44,55 +44,32 @@ schedules, tried with 200 to 1,000 users, differed by less than 1% of the cost."
 
 
 class Effort(NamedTuple):
-    """How hard to try, with many trajectories of 30 instants and k of 100 or more.
+    """How hard to try, with many trajectories of 30 instants and k of 100 or more."""
 
-    Attributes
-    ----------
-    rounds : int
-        How often bundles are grouped and improved.
-    group : int
-        Bundles in a group.
-    heat : float
-        Heat of the first round; it falls to 0 in the last.
-    passes, near, samples : int
-        For :data:`trajcloak.algorithms.refined.improve.IMPROVE_GROUP`.
-    divisions : int
-        Rounds of :func:`trajcloak.algorithms.refined.divide_anew.divide_anew`, where it is used.
-    time_for : int
-        A smaller log is given up to the time of a log with this many trajectories.
-    saves_time : bool
-        Whether small logs are given fewer rounds; see :data:`SMALL`.
-    block : int
-        Trajectories that are bundled greedily at a time, or 20 k if that is more. Larger blocks
-        give better first bundles, and take longer.
-    for_passes : float
-        Of ``t`` times the time, ``t**for_passes`` times is used for more passes in a round, which
-        then look at one more of the nearest bundles, and the rest for more rounds.
-    """
-
-    rounds: int
-    group: int
-    heat: float
+    rounds: int  # How often bundles are grouped and improved.
+    heat: float  # Heat of the first round; it falls to 0 in the last.
+    # For :data:`trajcloak.algorithms.refined.improve.IMPROVE_GROUP`.
     passes: int
     near: int
     samples: int
+    # Rounds of :func:`trajcloak.algorithms.refined.divide_anew.divide_anew`, where it is used.
     divisions: int
-    time_for: int
-    saves_time: bool = False
+    time_for: int = 0  # A smaller log is given up to the time of a log with this many trajectories.
+    group: int = 100  # Bundles in a group.
+    saves_time: bool = False  # Whether small logs are given fewer rounds; see :data:`SMALL`.
+    # Trajectories that are bundled greedily at a time, or 20 k if that is more. Larger blocks give
+    # better first bundles, and take longer.
     block: int = 4000
+    # Of ``t`` times the time, ``t**for_passes`` times is used for more passes in a round, which
+    # then look at one more of the nearest bundles, and the rest for more rounds.
     for_passes: float = 0.0
 
 
 LEVELS = {
-    "least": Effort(
-        rounds=2, group=100, heat=0.015, passes=1, near=1, samples=10, divisions=1, time_for=0
-    ),
-    "low": Effort(
-        rounds=4, group=100, heat=0.015, passes=2, near=1, samples=10, divisions=4, time_for=0
-    ),
+    "least": Effort(rounds=2, heat=0.015, passes=1, near=1, samples=10, divisions=1),
+    "low": Effort(rounds=4, heat=0.015, passes=2, near=1, samples=10, divisions=4),
     "normal": Effort(
         rounds=8,
-        group=100,
         heat=0.04,
         passes=2,
         near=2,
@@ -102,7 +79,7 @@ LEVELS = {
         saves_time=True,
     ),
     "high": Effort(
-        rounds=48, group=100, heat=0.08, passes=6, near=2, samples=16, divisions=48, time_for=60_000
+        rounds=48, heat=0.08, passes=6, near=2, samples=16, divisions=48, time_for=60_000
     ),
 }
 """Measured with 20,000 trajectories of 30 instants on eight logs, ``low``, ``normal`` and ``high``
