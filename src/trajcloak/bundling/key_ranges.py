@@ -276,10 +276,10 @@ def bundle_range(
     rank = np.column_stack(
         [first_place + forest.tree.stop[node].astype(np.int64), -forest.tree.depth[node]]
     )
-    bundled, unpublished = bundle_input(
-        stays, Policy(bundle[rises == 0], cloaks), task, rank, threads
-    )
-    yield [bundled, PassedUp(goes, numbers[rises == 1]), unpublished]
+    policy = Policy(bundle[rises == 0], cloaks)
+    bundles, order, unpublished = bundle_input(stays, policy, task, threads)
+    ranked = RankedBundles(bundles, rank[order])
+    yield [ranked, PassedUp(goes, numbers[rises == 1]), unpublished]
 
 
 def bundle_top(
@@ -303,4 +303,5 @@ def bundle_top(
     else:
         sample = np.unique(bundle, return_index=True)[1].astype(np.int32)
         cloaks = build_prefix_cloaks(cells, sample, depth, layout, task.region.height)
-    yield bundle_input(given, Policy(bundle, cloaks), task, rank, threads)
+    bundles, order, unpublished = bundle_input(given, Policy(bundle, cloaks), task, threads)
+    yield RankedBundles(bundles, rank[order]), unpublished
