@@ -145,7 +145,6 @@ def _grow_range(pool, count, k, first, stop, slow, label, boxes):  # type: ignor
     n = len(pool.number)
     product = np.empty(n)
     costs = np.empty(n)
-    chosen = np.empty(k, np.int64)
     for number in range(first, stop):
         box = boxes[number]
         # The centre is the first, in the random order, of those left.
@@ -156,65 +155,40 @@ def _grow_range(pool, count, k, first, stop, slow, label, boxes):  # type: ignor
         start_box(pool.columns, centre, box)
         costs_with_each(pool.columns, count, box, product, costs)
         costs[centre] = np.inf
-        chosen[0] = centre
-        if slow:
-            _choose_one_by_one(pool, count, k, costs, box, chosen)
-        else:
-            _choose_nearest(count, k, costs, chosen)
-            for j in range(1, k):
-                grow_box(pool.columns, chosen[j], box)
-        for j in range(k):
-            label[pool.number[chosen[j]]] = number
+        label[pool.number[centre]] = number
+        _add_members(pool, count, k - 1, slow, costs, box, label, number)
         count = _drop(pool, count, label)
     return count
 
 
 @njit(cache=True, nogil=True)
-def _choose_one_by_one(pool, count, k, costs, box, chosen):  # type: ignore[no-untyped-def]
-    """Add, k - 1 times, the trajectory that least raises the cost.
+def _add_members(pool, count, wanted, slow, costs, box, label, number):  # type: ignore[no-untyped-def]
+    """Add ``wanted`` trajectories to the cluster around a centre, the only one of infinite cost.
 
-    A cluster only grows, so the cost computed earlier for a trajectory is a lower bound of
-    its cost now. The heap is ordered by these bounds: the top is computed again, and taken
-    if it is still the least. The choices are those of a full scan at every step; ties go to
-    the trajectory with the least number.
+    Fast clustering takes the least costs, slow clustering each time the trajectory that then
+    raises the cost least. A cluster only grows, so the cost computed earlier for a trajectory is
+    a lower bound of its cost now. The heap is ordered by these bounds: the top is computed again,
+    and taken if it is still the least. The choices are those of a full scan at every step; ties
+    go to the trajectory with the least number, since the pool is in order of numbers.
     """
-    heap = _heap_of_candidates(count, costs)
+    heap = np.flatnonzero(costs[:count] != np.inf)
     size = len(heap)
+    build_heap(heap, size, costs)
     # How many members besides the centre the cluster had when a cost was computed.
     known_at = np.zeros(count, np.int64)
-    taken = 1
-    while taken < k:
+    taken = 0
+    while taken < wanted:
         best = heap[0]
-        if known_at[best] == taken - 1:
-            chosen[taken] = best
+        if slow and known_at[best] < taken:
+            costs[best] = cost_with(pool.columns, best, box)
+            known_at[best] = taken
+        else:
             taken += 1
+            label[pool.number[best]] = number
             grow_box(pool.columns, best, box)
             size -= 1
             heap[0] = heap[size]
-        else:
-            costs[best] = cost_with(pool.columns, best, box)
-            known_at[best] = taken - 1
         sift_down(heap, size, 0, costs)
-
-
-@njit(cache=True, nogil=True)
-def _choose_nearest(count, k, costs, chosen):  # type: ignore[no-untyped-def]
-    """Take the k - 1 least costs; ties go to the trajectory with the least number."""
-    heap = _heap_of_candidates(count, costs)
-    size = len(heap)
-    for taken in range(1, k):
-        chosen[taken] = heap[0]
-        size -= 1
-        heap[0] = heap[size]
-        sift_down(heap, size, 0, costs)
-
-
-@njit(cache=True, nogil=True)
-def _heap_of_candidates(count, costs):  # type: ignore[no-untyped-def]
-    """Build a heap of all with a finite cost; the pool is in order of numbers, so are ties."""
-    heap = np.flatnonzero(costs[:count] != np.inf)
-    build_heap(heap, len(heap), costs)
-    return heap
 
 
 @njit(cache=True, nogil=True)

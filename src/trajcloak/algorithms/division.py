@@ -26,6 +26,7 @@ from trajcloak.algorithms.refined.boxes import (
 )
 from trajcloak.algorithms.refined.first_bundles import bundle_by_cuts
 from trajcloak.algorithms.refined.improve import IMPROVE_GROUP, Group, copy_trajectory
+from trajcloak.algorithms.traj_anon.keys import KeyLayout, sort_keys
 from trajcloak.kernels.sort import group_by_number
 from trajcloak.kernels.threads import build_slices, run_all
 from trajcloak.options import QUAD
@@ -55,31 +56,21 @@ def divide_bundles(
     *,
     per_instant: bool,
 ) -> npt.NDArray[np.int32]:
-    """Divide every bundle.
+    """Divide every bundle, once or, if ``per_instant``, anew at every instant.
 
-    Parameters
-    ----------
-    cells : (n, instants, 2) uint32
-    bundle : (n,) int32
-        Bundle of each trajectory; negative: in no bundle.
-    num_bundles : int
-    least : int
-        Least number of members of a part; every bundle has at least so many.
-    cloak : {"quad", "mbr"}
-        Which areas to lower.
-    threads : int
-        Changes the time, never the result.
-    per_instant : bool
-        Divide anew at every instant, instead of once for all of them.
-
-    Returns
-    -------
-    (n, 1) or (n, instants) int32
-        The part of each trajectory, from 0 in every bundle; -1: in no bundle.
+    ``bundle`` is that of each trajectory, negative: in no bundle; every bundle has at least
+    ``least`` members. Returns the part of each trajectory, from 0 in every bundle, or -1: (n, 1)
+    or (n, instants) int32. ``threads`` changes the time, never the result.
     """
     length = cells.shape[1]
     part = np.full((len(cells), length if per_instant else 1), -1, np.int32)
-    members, first = group_by_number(bundle, num_bundles)
+    # Members are listed in order of their cells, instant after instant.
+    bits = int(cells.max(initial=0)).bit_length()
+    column = np.repeat(np.arange(2 * length, dtype=np.int32), bits)
+    shift = np.tile(np.arange(bits, dtype=np.uint32)[::-1], 2 * length)
+    order = sort_keys(cells, KeyLayout(column, shift), threads).order
+    members, first = group_by_number(bundle[order], num_bundles)
+    members = order[members]
     if cloak == QUAD:
         shape = SEMI_QUADRANT
     else:
@@ -109,7 +100,6 @@ def _build_divide(shape: int) -> Callable[..., None]:
                 for row in rows:
                     part[row] = 0
                 continue
-            rows = rows[_order_trajectories(cells, rows)]
             points = np.empty((count, 2, length), np.uint32)
             for j in range(count):
                 for i in range(length):
@@ -141,7 +131,6 @@ def _divide_instants(cells, members, first, start, stop, least, shape, part):  #
             for row in rows:
                 part[row] = 0
             continue
-        rows = rows[_order_trajectories(cells, rows)]
         points = np.empty((len(rows), 2, 1), np.uint32)
         for i in range(cells.shape[1]):
             for j in range(len(rows)):
@@ -155,65 +144,40 @@ def _divide_instants(cells, members, first, start, stop, least, shape, part):  #
 @njit(cache=True, nogil=True)
 def _gather_parts(points, part, room):  # type: ignore[no-untyped-def]
     """Gather trajectories by part, as :func:`.refined.improve.build_group` does by bundle."""
-    sizes = np.bincount(part)
-    sizes[:] = 0
-    members = np.zeros((len(sizes), room), np.int64)
+    members, sizes = _list_members(part, room)
     copies = np.empty((len(sizes) * room, 2, points.shape[2]), np.uint32)
-    for j in range(len(part)):
-        p = part[j]
-        members[p, sizes[p]] = j
-        copy_trajectory(points, j, copies, p * room + sizes[p])
-        sizes[p] += 1
+    for p in range(len(sizes)):
+        for j in range(sizes[p]):
+            copy_trajectory(points, members[p, j], copies, p * room + j)
     all_shown = np.zeros(len(sizes), np.bool_)
     boxes = empty_boxes(len(sizes), points.shape[2])
     return Group(copies, members, sizes, all_shown, boxes, np.zeros(len(sizes)))
 
 
 @njit(cache=True, nogil=True)
-def _order_trajectories(cells, rows):  # type: ignore[no-untyped-def]
-    """Sort trajectories by their cells, instant after instant; identical ones keep their order."""
-    order = np.arange(len(rows))
-    tied = [(0, len(rows), 0)]
-    while len(tied) > 0:
-        start, stop, instant = tied.pop()
-        keys = np.empty(stop - start, np.uint64)
-        for j in range(start, stop):
-            x, y = cells[rows[order[j]], instant]
-            keys[j - start] = (np.uint64(x) << np.uint64(32)) | np.uint64(y)
-        placed = np.argsort(keys, kind="mergesort")
-        order[start:stop] = order[start:stop][placed]
-        if instant + 1 == cells.shape[1]:
-            continue
-        # Stretches of equal cells are sorted by the next instant.
-        begin = 0
-        for j in range(1, stop - start + 1):
-            if j == stop - start or keys[placed[j]] != keys[placed[begin]]:
-                if j - begin > 1:
-                    tied.append((start + begin, start + j, instant + 1))
-                begin = j
-    return order
+def _list_members(part, room):  # type: ignore[no-untyped-def]
+    """List the members of each part: (parts, room); returns also how many each part has."""
+    sizes = np.bincount(part)
+    members = np.zeros((len(sizes), room), np.int64)
+    sizes[:] = 0
+    for j in range(len(part)):
+        p = part[j]
+        members[p, sizes[p]] = j
+        sizes[p] += 1
+    return members, sizes
 
 
 _DIVIDE = {shape: _build_divide(shape) for shape in SHAPES}
 
 
 class InstantParts(NamedTuple):
-    """The parts of one bundle at one instant.
+    """The parts of one bundle at one instant."""
 
-    Attributes
-    ----------
-    members : (parts, room) int64
-        Row p has the members of part p, ``sizes[p]`` of them.
-    sizes : (parts,) int64
-    edges : (parts, 8) uint32
-        Of row p: least, second least, greatest, second greatest x of part p; then the same of y.
-    areas : (parts,) float64
-    """
-
-    members: npt.NDArray[np.int64]
-    sizes: npt.NDArray[np.int64]
+    members: npt.NDArray[np.int64]  # (parts, room): row p has the ``sizes[p]`` members of part p.
+    sizes: npt.NDArray[np.int64]  # (parts,)
+    # (parts, 8): least, second least, greatest, second greatest x; then the same of y.
     edges: npt.NDArray[np.uint32]
-    areas: npt.NDArray[np.float64]
+    areas: npt.NDArray[np.float64]  # (parts,)
 
 
 @njit(cache=True, nogil=True)
@@ -223,18 +187,15 @@ def divide_places(points, least, shape):  # type: ignore[no-untyped-def]
     After the cuts, members move to other parts, or two exchange their parts, while that lowers the
     cost. Only a member at an edge of its part is worth moving, unless its part has some to spare.
 
-    Parameters
-    ----------
-    points : (n, 2, 1) uint32
-        At least ``least`` places.
-    least : int
-    shape : int
-        Whose areas are lowered, as in :mod:`trajcloak.algorithms.refined.boxes`.
+    Requires: ``points`` of shape (n, 2, 1), at least ``least``; ``shape`` as in
+    :mod:`trajcloak.algorithms.refined.boxes`.
 
     O(parts) for each member and pass, and O(least) more for members at edges.
     """
     part = bundle_by_cuts(points, least, shape)
-    parts = _gather_places(part, least)
+    members, sizes = _list_members(part, 2 * least)
+    edges = np.empty((len(sizes), 8), np.uint32)
+    parts = InstantParts(members, sizes, edges, np.empty(len(sizes)))
     for p in range(len(parts.sizes)):
         _renew_edges(points, parts, p, shape)
     for _ in range(INSTANT_PASSES):
@@ -255,20 +216,6 @@ def divide_places(points, least, shape):  # type: ignore[no-untyped-def]
     for p in range(len(parts.sizes)):
         part[parts.members[p, : parts.sizes[p]]] = p
     return part
-
-
-@njit(cache=True, nogil=True)
-def _gather_places(part, least):  # type: ignore[no-untyped-def]
-    """List the members of each part, with room for twice the least number."""
-    sizes = np.bincount(part)
-    members = np.empty((len(sizes), 2 * least), np.int64)
-    sizes[:] = 0
-    for j in range(len(part)):
-        p = part[j]
-        members[p, sizes[p]] = j
-        sizes[p] += 1
-    edges = np.empty((len(sizes), 8), np.uint32)
-    return InstantParts(members, sizes, edges, np.empty(len(sizes)))
 
 
 @njit(cache=True, nogil=True)

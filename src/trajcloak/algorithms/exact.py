@@ -54,14 +54,15 @@ def build_closed_sets(cells: npt.NDArray[np.uint32]) -> tuple[list[int], list[fl
     n = len(cells)
     free = _pairwise_free_bits(cells)
 
-    def close(seed: int, bits: npt.NDArray[np.int64]) -> tuple[int, npt.NDArray[np.int64]]:
+    def close(seed: int, bits: npt.NDArray[np.int64]) -> int:
         inside = (free[seed] <= bits).all(axis=1)
-        return int(np.packbits(inside, bitorder="little").tobytes()[::-1].hex(), 16), bits
+        return int.from_bytes(np.packbits(inside, bitorder="little").tobytes(), "little")
 
     found: dict[int, npt.NDArray[np.int64]] = {}
     waiting: list[tuple[int, int, npt.NDArray[np.int64]]] = []
     for seed in range(n):
-        members, bits = close(seed, free[seed, seed])
+        bits = free[seed, seed]
+        members = close(seed, bits)
         if members not in found:
             found[members] = bits
             waiting.append((seed, members, bits))
@@ -70,7 +71,8 @@ def build_closed_sets(cells: npt.NDArray[np.uint32]) -> tuple[list[int], list[fl
         for other in range(n):
             if members >> other & 1:
                 continue
-            larger, more = close(seed, np.maximum(bits, free[seed, other]))
+            more = np.maximum(bits, free[seed, other])
+            larger = close(seed, more)
             if larger not in found:
                 found[larger] = more
                 waiting.append((seed, larger, more))

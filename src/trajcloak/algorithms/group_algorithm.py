@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from trajcloak.algorithms.policy import Policy
-from trajcloak.algorithms.traj_anon.keys import sort_canonically
+from trajcloak.algorithms.traj_anon.keys import build_layout, sort_keys
 from trajcloak.cloaks import build_cloaks
 from trajcloak.errors import OptionError
 from trajcloak.options import CUSTOM, is_custom
@@ -38,7 +38,10 @@ class GroupAlgorithm:
         progress: Progress = silent,
     ) -> Policy:
         """Bundle trajectories; see :class:`trajcloak.algorithms.Algorithm`."""
-        order = sort_canonically(cells, height, threads)
+        # Algorithms that draw at random, or break ties by numbers, see an order in which user ids
+        # decide nothing but ties between identical trajectories (invariant 2 of
+        # ``docs/guarantee.md``).
+        order = sort_keys(cells, build_layout(cells.shape[1], height), threads).order
         bundle = np.empty(len(cells), np.int32)
         bundle[order] = self.group(cells[order], height, k, threads, progress)
         return Policy(bundle, build_cloaks(cells, bundle, cloak, threads))

@@ -141,26 +141,24 @@ def _merge(neighbours):  # type: ignore[no-untyped-def]
     parent = np.arange(n)
     for t in range(n):
         for other in neighbours[t]:
-            a = t
-            while parent[a] != a:
-                parent[a] = parent[parent[a]]
-                a = parent[a]
-            b = np.int64(other)
-            while parent[b] != b:
-                parent[b] = parent[parent[b]]
-                b = parent[b]
-            if a < b:
-                parent[b] = a
-            elif b < a:
-                parent[a] = b
-    label = np.full(n, -1, np.int32)
+            a = _find_root(parent, t)
+            b = _find_root(parent, np.int64(other))
+            parent[max(a, b)] = min(a, b)
+    label = np.empty(n, np.int32)
     count = 0
     for t in range(n):
-        root = t
-        while parent[root] != root:
-            root = parent[root]
-        if label[root] < 0:
-            label[root] = count
+        root = _find_root(parent, t)
+        if root == t:
+            label[t] = count
             count += 1
         label[t] = label[root]
     return label
+
+
+@njit(cache=True, nogil=True)
+def _find_root(parent, t):  # type: ignore[no-untyped-def]
+    """Find the root of a trajectory's group, and shorten the way to it."""
+    while parent[t] != t:
+        parent[t] = parent[parent[t]]
+        t = parent[t]
+    return t

@@ -275,7 +275,6 @@ def split_by_cloaks(
     ranked: RankedBundles, cuts: npt.NDArray[np.void]
 ) -> Iterator[list[RankedBundles]]:
     """Cut bundles into ranges of the order of cloak sequences."""
-    assert ranked.rank is not None
     place = np.searchsorted(cuts, encode_cloaks(ranked.bundles.cloaks), side="right")
     chosen, first = group_by_number(place, len(cuts) + 1)
     groups = [chosen[first[i] : first[i + 1]] for i in range(len(cuts) + 1)]
@@ -290,7 +289,7 @@ def join_range(
     Yields them as if they were a window of a run, and what they add up to.
     """
     bundles = join_bundles([ranked.bundles for ranked in found])
-    rank = np.concatenate([ranked.rank for ranked in found if ranked.rank is not None])
+    rank = np.concatenate([ranked.rank for ranked in found])
     by_rank = np.lexsort(rank.T[::-1])
     order = by_rank[order_by_cloaks(bundles.cloaks[by_rank], bundles.sizes[by_rank])]
     if bundles.parts is not None:

@@ -7,7 +7,7 @@ that of the whole window: see :mod:`trajcloak.algorithms.traj_anon.forest`.
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -79,15 +79,6 @@ class SortedRange(NamedTuple):
     keys: SortedKeys
 
 
-class RangeDecision(NamedTuple):
-    """What is decided for a range, when the top of the tree is solved."""
-
-    of_item: npt.NDArray[np.int64]  # How many trajectories each item passes up.
-    # The top's bundle of each trajectory that the range passes up; -1: it is left out.
-    top_bundle: npt.NDArray[np.int32]
-    first_place: int  # How many trajectories are in the ranges before.
-
-
 class PassedUp(NamedTuple):
     """Trajectories that a range passes up, and the top's bundle of each."""
 
@@ -99,7 +90,8 @@ def bundle_by_tree(
     engine: Engine, window: LargeWindow, task: BundlingTask, wanted: int
 ) -> BundledWindow:
     """Bundle the participants of a window with ``traj-anon``, in about ``wanted`` ranges."""
-    tree = _get_tree(task)
+    assert isinstance(task.algorithm, TrajAnon)
+    tree = task.algorithm
     layout = build_layout(window.length, task.region.height, tree.tree)
     splitters, counts = choose_ranges(engine, window, layout, wanted)
     pieces = split_window(engine, window, layout, splitters)
@@ -131,13 +123,12 @@ def bundle_by_tree(
 
         most = math.floor(tree.max_suppressed * window.num_users)
         price = find_top_price(top, most, count_held)
-        task = task._replace(algorithm=replace(tree, suppress_above=price, max_suppressed=None))
     passed_up, of_item = decide(top, task.members, price)
     top_bundle, node, rising = assign_top(top, passed_up, of_item)
     item_ends = np.cumsum(top.per_range)[:-1]
     place = np.append(0, np.cumsum(counts[chosen]))
     jobs_of_ranges = [
-        (part, forest, task, layout, RangeDecision(*decision), engine.threads)
+        (part, forest, task, layout, price, *decision, engine.threads)
         for part, forest, *decision in zip(
             ranges,
             forests,
@@ -158,11 +149,6 @@ def bundle_by_tree(
     return BundledWindow(ranked, unpublished)
 
 
-def _get_tree(task: BundlingTask) -> TrajAnon:
-    assert isinstance(task.algorithm, TrajAnon)
-    return task.algorithm
-
-
 def choose_ranges(
     engine: Engine, window: LargeWindow, layout: KeyLayout, wanted: int
 ) -> tuple[Words, npt.NDArray[np.int64]]:
@@ -172,8 +158,6 @@ def choose_ranges(
     how many trajectories are in each range.
     """
     rate = KEYS_PER_RANGE * wanted / window.num_users
-    if wanted == 1:
-        return np.empty((0, 0), np.uint64), np.array([window.num_users])
     samples = engine.ask(sample_input, [(given, layout, rate) for given in window.inputs])
     splitters = choose_splitters(merge_samples(samples), wanted, layout)
     for attempt in range(MAX_RECUTS + 1):
@@ -236,9 +220,6 @@ def split_by_key(
     given: Sequence[WindowInput], layout: KeyLayout, splitters: Words
 ) -> Iterator[list[WindowInput]]:
     """Cut a shard's participants into ranges of the key order."""
-    if not len(splitters):
-        yield [given[0]]
-        return
     place = route(given[0].window.cells, layout, splitters)
     yield split_input(given[0], place, len(splitters) + 1)
 
@@ -252,7 +233,8 @@ def sort_range(inputs: Sequence[WindowInput], layout: KeyLayout, threads: int) -
 def find_end_keys(part: SortedRange, layout: KeyLayout) -> Words:
     """Find the first and the last key of a range."""
     ends = part.keys.order[[0, -1]].astype(np.int64)
-    return build_words(part.given.window.cells, ends, layout)
+    words: Words = build_words(part.given.window.cells, ends, layout)
+    return words
 
 
 def solve_range(
@@ -267,30 +249,37 @@ def bundle_range(
     forest: Forest,
     task: BundlingTask,
     layout: KeyLayout,
-    decision: RangeDecision,
+    price: float | None,
+    of_item: npt.NDArray[np.int64],
+    top_bundle: npt.NDArray[np.int32],
+    first_place: int,
     threads: int,
 ) -> Iterator[list[Any]]:
-    """Bundle a range; yields its :class:`RankedBundles`, what it passes up, what is left out."""
+    """Bundle a range; yields its :class:`RankedBundles`, what it passes up, what is left out.
+
+    ``price`` is that of leaving out a trajectory, ``of_item`` how many trajectories each item
+    passes up, ``top_bundle`` the top's bundle of each of them (-1: it is left out), and
+    ``first_place`` how many trajectories are in the ranges before.
+    """
     given, keys = part
     cells = given.window.cells
-    price = _get_tree(task).suppress_above
-    bundle, node, passed_up = assign_forest(forest, keys, task.members, decision.of_item, price)
+    bundle, node, passed_up = assign_forest(forest, keys, task.members, of_item, price)
     if task.cloak == MBR:
         cloaks = build_bounding_boxes(cells, bundle, len(node), threads)
     else:
         cloaks = build_node_cloaks(cells, keys, layout, task.region.height, forest.tree, node)
     rises = np.zeros(given.num_users, np.int32)
-    rises[passed_up[decision.top_bundle >= 0]] = 1
+    rises[passed_up[top_bundle >= 0]] = 1
     stays, goes = split_input(given, rises, 2)
     numbers = np.full(given.num_users, -1, np.int32)
-    numbers[passed_up] = decision.top_bundle
+    numbers[passed_up] = top_bundle
     rank = np.column_stack(
-        [decision.first_place + forest.tree.stop[node].astype(np.int64), -forest.tree.depth[node]]
+        [first_place + forest.tree.stop[node].astype(np.int64), -forest.tree.depth[node]]
     )
-    bundled, unpublished = bundle_input(
-        stays, Policy(bundle[rises == 0], cloaks), task, rank, threads
-    )
-    yield [bundled, PassedUp(goes, numbers[rises == 1]), unpublished]
+    policy = Policy(bundle[rises == 0], cloaks)
+    bundles, order, unpublished = bundle_input(stays, policy, task, threads)
+    ranked = RankedBundles(bundles, rank[order])
+    yield [ranked, PassedUp(goes, numbers[rises == 1]), unpublished]
 
 
 def bundle_top(
@@ -314,4 +303,5 @@ def bundle_top(
     else:
         sample = np.unique(bundle, return_index=True)[1].astype(np.int32)
         cloaks = build_prefix_cloaks(cells, sample, depth, layout, task.region.height)
-    yield bundle_input(given, Policy(bundle, cloaks), task, rank, threads)
+    bundles, order, unpublished = bundle_input(given, Policy(bundle, cloaks), task, threads)
+    yield RankedBundles(bundles, rank[order]), unpublished

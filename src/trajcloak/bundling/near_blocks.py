@@ -109,7 +109,8 @@ def refine_block(
     policy = task.solve(given, threads)
     number = np.arange(policy.num_bundles, dtype=np.int64)
     rank = np.column_stack([np.full_like(number, block), number])
-    yield bundle_input(given, policy, task, rank, threads)
+    bundles, order, unpublished = bundle_input(given, policy, task, threads)
+    yield RankedBundles(bundles, rank[order]), unpublished
 
 
 def _find(given: WindowInput, planes: Planes) -> npt.NDArray[np.int32]:

@@ -65,25 +65,17 @@ class Unpublished(NamedTuple):
 
 
 class RankedBundles(NamedTuple):
-    """Bundles of a window, all or some."""
+    """Some bundles of a window."""
 
     bundles: Bundles
-    # (bundles, 2): where a bundle stands among all of its window if cloaks and sizes are the
-    # same; None if these are all.
-    rank: npt.NDArray[np.int64] | None = None
+    # (bundles, 2): where a bundle stands among all of its window if cloaks and sizes are the same.
+    rank: npt.NDArray[np.int64]
 
 
 def bundle_input(
-    given: WindowInput,
-    policy: Policy,
-    task: BundlingTask,
-    rank: npt.NDArray[np.int64] | None = None,
-    threads: int = 1,
-) -> tuple[RankedBundles, Unpublished]:
-    """Build the bundles of a policy.
-
-    ``rank`` is that of :class:`RankedBundles`, as the policy numbers bundles.
-    """
+    given: WindowInput, policy: Policy, task: BundlingTask, threads: int
+) -> tuple[Bundles, npt.NDArray[np.int64], Unpublished]:
+    """Build the bundles of a policy; returns also which bundle of the policy each of them is."""
     bundles, counts, order = build_bundles(
         given.window,
         given.ids,
@@ -97,8 +89,7 @@ def bundle_input(
         threads=threads,
     )
     gone = policy.bundle < 0
-    unpublished = Unpublished(given.shard[gone], given.window.user[gone], counts)
-    return RankedBundles(bundles, None if rank is None else rank[order]), unpublished
+    return bundles, order, Unpublished(given.shard[gone], given.window.user[gone], counts)
 
 
 Total = tuple[Totals, ShownKinds] | None
@@ -170,8 +161,8 @@ def bundle_whole(
     if given.num_users < task.members:
         return WindowResult(None, None, None)
     policy = task.solve(given, threads, progress)
-    ranked, unpublished = bundle_input(given, policy, task, threads=threads)
-    return WindowResult(ranked.bundles, total_bundles(ranked.bundles, task.region), unpublished)
+    bundles, _, unpublished = bundle_input(given, policy, task, threads)
+    return WindowResult(bundles, total_bundles(bundles, task.region), unpublished)
 
 
 def _run_side_by_side(

@@ -194,17 +194,10 @@ def _choose_left_out(
     price: float | None,
     share: float | None,
 ) -> npt.NDArray[np.bool_]:
-    """Choose the most expensive bundles.
+    """Choose the bundles to leave out; ``areas`` is the cost of each per member.
 
-    Parameters
-    ----------
-    areas : (bundles,) float64
-        Cost of each bundle per member.
-    sizes : (bundles,) int64
-    price : float, optional
-        Leave out every bundle whose members cost at least this much.
-    share : float, optional
-        Leave out the most expensive bundles, as long as they hold at most this share of all.
+    With a price: all whose members cost at least so much; with a share: the most expensive ones, as
+    long as they hold at most this share of all trajectories.
 
     Examples
     --------

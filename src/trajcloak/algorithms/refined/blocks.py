@@ -25,34 +25,18 @@ ITERATIONS = 6
 def build_blocks(
     points: Points, order: npt.NDArray[np.int32], size: int, share: float, threads: int
 ) -> list[npt.NDArray[np.int32]]:
-    """Cut into blocks of at most ``size``.
+    """Cut rows into blocks of at most ``size``; returns the rows of each.
 
-    Parameters
-    ----------
-    points : Points
-    order : (n,) int32
-        The rows to cut, in an order that does not depend on row numbers.
-    size : int
-    share : float
-        Share of the rows on the first side of the first cut; it shifts all blocks.
-    threads : int
-
-    Returns
-    -------
-    list of int32 arrays
-        The rows of each block.
+    ``order`` lists the rows to cut, in an order that does not depend on row numbers. ``share`` of
+    them are on the first side of the first cut, which shifts all blocks.
     """
     blocks: list[npt.NDArray[np.int32]] = []
     level = [(order, share)]
     while level:
-        halves = run_all(lambda rows, part: _cut_by_rank(points, rows, part, size), level, threads)
-        level = []
-        for rows, rest in halves:
-            for half in (rows, rest):
-                if len(half) > size:
-                    level.append((half, 0.5))
-                elif len(half):
-                    blocks.append(half)
+        blocks += [rows for rows, _ in level if 0 < len(rows) <= size]
+        large = [(rows, part) for rows, part in level if len(rows) > size]
+        halves = run_all(lambda rows, part: _cut_by_rank(points, rows, part, size), large, threads)
+        level = [(half, 0.5) for both in halves for half in both]
     return blocks
 
 
@@ -60,8 +44,6 @@ def _cut_by_rank(
     points: Points, rows: npt.NDArray[np.int32], share: float, size: int
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
     """Cut rows in two along their principal direction, a share of them on the first side."""
-    if len(rows) <= size:
-        return rows, rows[:0]
     num_blocks = -(-len(rows) // size)
     cut = len(rows) * (num_blocks // 2) // num_blocks if share == 0.5 else int(len(rows) * share)
     along = _project_rows(points, rows, _find_direction(points, rows))
@@ -71,20 +53,12 @@ def _cut_by_rank(
 
 
 class Planes(NamedTuple):
-    """A binary tree of planes, parents before children; node 0 is the root.
+    """A binary tree of planes, parents before children; node 0 is the root."""
 
-    Attributes
-    ----------
-    direction : (nodes, 2 * instants) float64
-    edge : (nodes,) float64
-        How far along its direction a node's plane is.
-    below, above : (nodes,) int32
-        Next step for trajectories before the plane, and for the others: a node, or block
-        ``b``, written as ``-1 - b``.
-    """
-
-    direction: npt.NDArray[np.float64]
-    edge: npt.NDArray[np.float64]
+    direction: npt.NDArray[np.float64]  # (nodes, 2 * instants)
+    edge: npt.NDArray[np.float64]  # (nodes,): how far along its direction a node's plane is.
+    # (nodes,): next step for trajectories before the plane, and for the others: a node, or block
+    # ``b``, written as ``-1 - b``.
     below: npt.NDArray[np.int32]
     above: npt.NDArray[np.int32]
 
@@ -97,39 +71,29 @@ class Planes(NamedTuple):
 def choose_planes(points: Points, weight: npt.NDArray[np.int64], most: int) -> Planes:
     """Cut a sample into up to ``most`` blocks of about equal weight, by recursive bisection.
 
-    Parameters
-    ----------
-    points : Points
-        The sample, in an order that does not depend on the order of users.
-    weight
-        How many trajectories of the log are equal to each of the sample.
-    most
+    The order of the sample must not depend on the order of users; ``weight`` is how many
+    trajectories of the log are equal to each of the sample.
     """
-    nodes: list[list[object]] = []
-    num_blocks = 0
+    num_nodes = num_blocks = 0
+    direction = np.empty((most - 1, points.shape[1] * points.shape[2]))
+    edge = np.empty(most - 1)
+    below, above = np.empty((2, most - 1), np.int32)
 
     def cut(rows: npt.NDArray[np.int32], most: int) -> int:
-        nonlocal num_blocks
-        found = None if most == 1 or len(rows) < 2 else _cut_by_plane(points, weight, rows, most)
+        nonlocal num_nodes, num_blocks
+        found = None if most == 1 else _cut_by_plane(points, weight, rows, most)
         if found is None:
             num_blocks += 1
             return -num_blocks
-        direction, edge, is_below = found
-        number = len(nodes)
-        nodes.append([direction, edge, 0, 0])
-        nodes[number][2] = cut(rows[is_below], most // 2)
-        nodes[number][3] = cut(rows[~is_below], most - most // 2)
-        return number
+        node = num_nodes
+        num_nodes += 1
+        direction[node], edge[node], is_below = found
+        below[node] = cut(rows[is_below], most // 2)
+        above[node] = cut(rows[~is_below], most - most // 2)
+        return node
 
     cut(np.arange(len(points), dtype=np.int32), most)
-    width = points.shape[1] * points.shape[2]
-    direction, edge, below, above = zip(*nodes, strict=True) if nodes else ((), (), (), ())
-    return Planes(
-        np.array(direction, np.float64).reshape(-1, width),
-        np.array(edge, np.float64),
-        np.array(below, np.int32),
-        np.array(above, np.int32),
-    )
+    return Planes(direction[:num_nodes], edge[:num_nodes], below[:num_nodes], above[:num_nodes])
 
 
 def _cut_by_plane(
@@ -142,11 +106,11 @@ def _cut_by_plane(
     direction = _find_direction(points, rows)
     along = _project_rows(points, rows, direction)
     order = np.argsort(along, kind="stable")
-    before = np.cumsum(weight[rows[order]])
-    wanted = before[-1] * (most // 2) / most
     places = np.flatnonzero(np.diff(along[order]) > 0)
     if not len(places):
         return None
+    before = np.cumsum(weight[rows[order]])
+    wanted = before[-1] * (most // 2) / most
     place = int(places[np.abs(before[places] - wanted).argmin()])
     edge = float(along[order[place + 1]])
     return direction, edge, along < edge

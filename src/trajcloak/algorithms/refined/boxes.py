@@ -35,19 +35,11 @@ Points = npt.NDArray[np.uint32]
 
 
 class Boxes(NamedTuple):
-    """Boxes of several bundles, each array (bundles, 2, instants) uint32.
+    """Boxes of several bundles, each array (bundles, 2, instants) uint32."""
 
-    Attributes
-    ----------
-    low, low2
-        The least and the second least cell; equal where two members share the least.
-    high, high2
-        The greatest and the second greatest cell.
-    """
-
-    low: Points
+    low: Points  # The least cell, and the second least; equal where two members share the least.
     low2: Points
-    high: Points
+    high: Points  # The greatest and the second greatest cell.
     high2: Points
 
 

@@ -17,7 +17,7 @@ from numba import njit
 
 from trajcloak.algorithms.refined.blocks import build_blocks
 from trajcloak.algorithms.refined.boxes import Points, cover_ends, move_to_origin
-from trajcloak.algorithms.refined.first_bundles import bundle_by_cuts
+from trajcloak.algorithms.refined.first_bundles import bundle_by_cuts, separate
 from trajcloak.algorithms.refined.rounds import SHARES
 from trajcloak.algorithms.traj_anon.assign import assign_bundles
 from trajcloak.algorithms.traj_anon.gtree import GTree
@@ -59,18 +59,10 @@ def divide_anew(
     threads: int,
     progress: Progress,
 ) -> npt.NDArray[np.int32]:
-    """Lower the cost of bundles; returns other bundles, from 0.
+    """Lower the cost of bundles of at least k, numbered from 0; returns other such bundles.
 
-    Parameters
-    ----------
-    cells, points
-        The trajectories, in both layouts.
-    bundle : (n,) int32
-        From 0, each with at least k trajectories.
-    k : int
-    cloak : {"quad", "mbr"}
-    rounds : int
-        How often bundles are grouped and divided.
+    ``cells`` and ``points`` are the trajectories in both layouts, in canonical order; ``rounds`` is
+    how often bundles are grouped and divided.
     """
     first_cost = 0.0
     for number in range(rounds + 1):
@@ -134,14 +126,7 @@ def _bundle(near_points: Points, k: int, cloak: str) -> npt.NDArray[np.int32]:
 
 
 def bundle_by_adaptive_tree(points: Points, k: int) -> npt.NDArray[np.int32]:
-    """Bundle trajectories by the best configuration of an adaptive tree.
-
-    Parameters
-    ----------
-    points : Points
-        At least k, in canonical order.
-    k : int
-    """
+    """Bundle at least k trajectories by the best configuration of an adaptive tree."""
     order = np.arange(len(points), dtype=np.int32)
     tree = GTree(*_build_tree(points, order, k))
     rows = solve_rows(tree, k, threads=1)
@@ -173,6 +158,7 @@ def _build_tree(points, order, k):  # type: ignore[no-untyped-def]
     waiting_area = np.empty(len(waiting))
     low = np.empty((2, length), np.uint32)
     high = np.empty((2, length), np.uint32)
+    is_first = np.empty(n, np.bool_)
     spare = np.empty(n, np.int32)
     waiting[0] = 0, n, 0, -1, 0
     num_waiting = 1
@@ -198,7 +184,9 @@ def _build_tree(points, order, k):  # type: ignore[no-untyped-def]
         num_waiting += 1
         if instant < 0:
             continue
-        middle = _partition(points, order, start, stop, instant, axis, bit, spare)
+        for row in order[start:stop]:
+            is_first[row] = points[row, axis, instant] & bit == 0
+        middle = start + separate(order[start:stop], is_first, spare)
         # The first half is pushed last, so that it is written first, as postorder asks.
         for first, last in ((middle, stop), (start, middle)):
             if last - first >= k:
@@ -303,23 +291,3 @@ def _sum_areas(low, high):  # type: ignore[no-untyped-def]
     for i in range(low.shape[1]):
         total += _cover(low, high, i)[0]
     return total
-
-
-@njit(cache=True, nogil=True)
-def _partition(points, order, start, stop, instant, axis, bit, spare):  # type: ignore[no-untyped-def]
-    """Move the trajectories without the bit to the front; returns how far they reach.
-
-    Ensures: both halves keep their order, so that the result is the same on every machine.
-    """
-    middle = start
-    count = 0
-    for place in range(start, stop):
-        row = order[place]
-        if points[row, axis, instant] & bit:
-            spare[count] = row
-            count += 1
-        else:
-            order[middle] = row
-            middle += 1
-    order[middle:stop] = spare[:count]
-    return middle

@@ -1,5 +1,7 @@
 """First bundles, made of the trajectories of a block of near ones: greedily, or by cuts."""
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 from numba import njit
@@ -27,15 +29,12 @@ def bundle_blocks(
     rows = np.arange(len(points), dtype=np.int32)
     blocks = build_blocks(points, rows, size, 0.5, threads)
 
-    def bundle_near(block: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+    def bundle_near(block: npt.NDArray[np.int32]) -> Any:
         near_points = points[block]
         shape = move_to_origin(near_points)
-        found: npt.NDArray[np.int32]
         if short:
-            found = bundle_by_cuts(near_points, k, shape)
-        else:
-            found = bundle_greedily(pad_instants(near_points), k, shape)
-        return found
+            return bundle_by_cuts(near_points, k, shape)
+        return bundle_greedily(pad_instants(near_points), k, shape)
 
     bundle = np.empty(len(points), np.int32)
     first = 0
@@ -208,7 +207,7 @@ def bundle_by_cuts(points, k, shape):  # type: ignore[no-untyped-def]
         for m in range(start, stop):
             is_first[orders[chosen, m]] = m < middle
         for placed in orders:
-            _separate(placed[start:stop], is_first, rest)
+            separate(placed[start:stop], is_first, rest)
         waiting.append((middle, stop))
         waiting.append((start, middle))
     return bundle
@@ -232,8 +231,11 @@ def _sum_up(points, placed, k, shape, low, high, costs):  # type: ignore[no-unty
 
 
 @njit(cache=True, nogil=True)
-def _separate(placed, is_first, rest):  # type: ignore[no-untyped-def]
-    """Put the trajectories of the first side before the others; both keep their order."""
+def separate(placed, is_first, rest):  # type: ignore[no-untyped-def]
+    """Put the trajectories of the first side before the others; returns how many are there.
+
+    Both sides keep their order, so that the result is the same on every machine.
+    """
     num_first = num_rest = 0
     for row in placed:
         if is_first[row]:
@@ -243,3 +245,4 @@ def _separate(placed, is_first, rest):  # type: ignore[no-untyped-def]
             rest[num_rest] = row
             num_rest += 1
     placed[num_first:] = rest[:num_rest]
+    return num_first

@@ -5,7 +5,7 @@ are made of them. The cost of a bundle is here the area of the box around all it
 users, as if there were no parts: requests are known to come from somewhere in it.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -59,15 +59,8 @@ def group_parts(
 ) -> npt.NDArray[np.int32]:
     """Group parts into bundles; returns the bundle of each part, from 0.
 
-    Parameters
-    ----------
-    cells : (n, instants, 2) uint32
-        At least k trajectories.
-    part : (n,) int32
-        Part of each trajectory, from 0.
-    k : int
-    threads : int
-        Changes the time, never the result.
+    ``cells`` are at least k trajectories, ``part`` the part of each, from 0. ``threads`` changes
+    the time, never the result.
     """
     boxes = build_bounding_boxes(cells, part, int(part.max()) + 1, threads).transpose(0, 2, 1)
     nothing = np.zeros((1, *boxes.shape[1:]), np.uint32)
@@ -88,10 +81,16 @@ def _group_blocks(parts: PartBoxes, k: int, threads: int) -> npt.NDArray[np.int3
     rows = np.arange(len(parts.users) - 1, dtype=np.int32)
     users = int(parts.users[:-1].min())
     blocks = build_blocks(parts.low + parts.high, rows, max(BLOCK, 20 * k // users), 0.5, threads)
+
+    def group(block: npt.NDArray[np.int32]) -> Any:
+        few = parts.take(block)
+        return _take_nearest_parts(few, order_farthest_first((few.low + few.high)[:-1]), k)
+
     bundle = np.empty(len(rows), np.int32)
     first = 0
-    jobs = [(parts.take(block), k) for block in blocks]
-    for block, found in zip(blocks, run_all(_group_greedily, jobs, threads), strict=True):
+    for block, found in zip(
+        blocks, run_all(group, [(block,) for block in blocks], threads), strict=True
+    ):
         bundle[block] = first + found
         first += int(found.max()) + 1
     return bundle
@@ -128,23 +127,15 @@ def _exchange_parts(
     run_all(exchange, list(enumerate(groups)), threads)
 
 
-def _group_greedily(parts: PartBoxes, k: int) -> npt.NDArray[np.int32]:
-    """Group the parts of a block; returns the bundle of each, from 0.
+@njit(cache=True, nogil=True)
+def _take_nearest_parts(parts, order, k):  # type: ignore[no-untyped-def]
+    """Group the parts of a block; ``order`` lists them in the order in which they start bundles.
 
-    A bundle starts with the part farthest from the block's centre, and takes others until it has
-    k users: each time the part that least raises its area. Parts that are left at the end join
-    the bundle whose cost they raise least.
+    A bundle takes other parts until it has k users: each time the part that least raises its area.
+    Parts that are left at the end join the bundle whose cost they raise least.
 
     Requires: at least k users. O(instants) for each two parts.
     """
-    farthest_first = order_farthest_first((parts.low + parts.high)[:-1])
-    bundle: npt.NDArray[np.int32] = _take_nearest_parts(parts, farthest_first, k)
-    return bundle
-
-
-@njit(cache=True, nogil=True)
-def _take_nearest_parts(parts, order, k):  # type: ignore[no-untyped-def]
-    """Group parts; ``order`` lists them in the order in which they start bundles."""
     users = parts.users
     count = len(order)
     bundle = np.full(count, -1, np.int32)

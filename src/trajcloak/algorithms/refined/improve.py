@@ -28,29 +28,16 @@ NEIGHBOURS = 24
 
 
 class Group(NamedTuple):
-    """Bundles that exchange trajectories; only the first ``sizes[b]`` entries of row b are used.
+    """Bundles that exchange trajectories; only the first ``sizes[b]`` entries of row b are used."""
 
-    Attributes
-    ----------
-    points : (bundles * room, 2, instants) uint32
-        Copies of the trajectories, so that a bundle's members are side by side in memory: member
-        j of bundle b is row ``b * room + j``.
-    members : (bundles, room) int64
-        Numbers of the trajectories.
-    sizes : (bundles,) int64
-    left_out : (bundles,) bool
-        Bundles that will not be published.
-    boxes : Boxes
-    areas : (bundles,) float64
-        Summed areas; 0 for bundles that are left out.
-    """
-
-    points: npt.NDArray[np.uint32]
-    members: npt.NDArray[np.int64]
-    sizes: npt.NDArray[np.int64]
-    left_out: npt.NDArray[np.bool_]
+    # (bundles * room, 2, instants): copies of the trajectories, so that a bundle's members are side
+    # by side in memory: member j of bundle b is row ``b * room + j``.
+    points: Points
+    members: npt.NDArray[np.int64]  # (bundles, room): numbers of the trajectories.
+    sizes: npt.NDArray[np.int64]  # (bundles,)
+    left_out: npt.NDArray[np.bool_]  # (bundles,): whether it will not be published.
     boxes: Boxes
-    areas: npt.NDArray[np.float64]
+    areas: npt.NDArray[np.float64]  # (bundles,): summed; 0 for bundles that are left out.
 
 
 def build_group(
@@ -61,14 +48,7 @@ def build_group(
 ) -> Group:
     """Gather the trajectories of some bundles; boxes and areas are still to be computed.
 
-    Parameters
-    ----------
-    points : Points
-        The trajectories of the group.
-    members : (bundles, room) int64
-        Rows of ``points``; only the first ``sizes[b]`` of row b are used.
-    sizes : (bundles,) int64
-    left_out : (bundles,) bool
+    ``members`` are rows of ``points``; see :class:`Group`.
     """
     shape = (len(members), *points.shape[1:])
     boxes = Boxes(*(empty_cells(shape) for _ in Boxes._fields))

@@ -16,7 +16,7 @@ from trajcloak.cloaks import (
     compute_areas,
 )
 from trajcloak.kernels.sort import group_by_number
-from trajcloak.kernels.threads import build_slices, run_all
+from trajcloak.kernels.threads import run_all
 from trajcloak.options import QUAD
 from trajcloak.progress import Progress
 
@@ -44,55 +44,32 @@ schedules, tried with 200 to 1,000 users, differed by less than 1% of the cost."
 
 
 class Effort(NamedTuple):
-    """How hard to try, with many trajectories of 30 instants and k of 100 or more.
+    """How hard to try, with many trajectories of 30 instants and k of 100 or more."""
 
-    Attributes
-    ----------
-    rounds : int
-        How often bundles are grouped and improved.
-    group : int
-        Bundles in a group.
-    heat : float
-        Heat of the first round; it falls to 0 in the last.
-    passes, near, samples : int
-        For :data:`trajcloak.algorithms.refined.improve.IMPROVE_GROUP`.
-    divisions : int
-        Rounds of :func:`trajcloak.algorithms.refined.divide_anew.divide_anew`, where it is used.
-    time_for : int
-        A smaller log is given up to the time of a log with this many trajectories.
-    saves_time : bool
-        Whether small logs are given fewer rounds; see :data:`SMALL`.
-    block : int
-        Trajectories that are bundled greedily at a time, or 20 k if that is more. Larger blocks
-        give better first bundles, and take longer.
-    for_passes : float
-        Of ``t`` times the time, ``t**for_passes`` times is used for more passes in a round, which
-        then look at one more of the nearest bundles, and the rest for more rounds.
-    """
-
-    rounds: int
-    group: int
-    heat: float
+    rounds: int  # How often bundles are grouped and improved.
+    heat: float  # Heat of the first round; it falls to 0 in the last.
+    # For :data:`trajcloak.algorithms.refined.improve.IMPROVE_GROUP`.
     passes: int
     near: int
     samples: int
+    # Rounds of :func:`trajcloak.algorithms.refined.divide_anew.divide_anew`, where it is used.
     divisions: int
-    time_for: int
-    saves_time: bool = False
+    time_for: int = 0  # A smaller log is given up to the time of a log with this many trajectories.
+    group: int = 100  # Bundles in a group.
+    saves_time: bool = False  # Whether small logs are given fewer rounds; see :data:`SMALL`.
+    # Trajectories that are bundled greedily at a time, or 20 k if that is more. Larger blocks give
+    # better first bundles, and take longer.
     block: int = 4000
+    # Of ``t`` times the time, ``t**for_passes`` times is used for more passes in a round, which
+    # then look at one more of the nearest bundles, and the rest for more rounds.
     for_passes: float = 0.0
 
 
 LEVELS = {
-    "least": Effort(
-        rounds=2, group=100, heat=0.015, passes=1, near=1, samples=10, divisions=1, time_for=0
-    ),
-    "low": Effort(
-        rounds=4, group=100, heat=0.015, passes=2, near=1, samples=10, divisions=4, time_for=0
-    ),
+    "least": Effort(rounds=2, heat=0.015, passes=1, near=1, samples=10, divisions=1),
+    "low": Effort(rounds=4, heat=0.015, passes=2, near=1, samples=10, divisions=4),
     "normal": Effort(
         rounds=8,
-        group=100,
         heat=0.04,
         passes=2,
         near=2,
@@ -102,7 +79,7 @@ LEVELS = {
         saves_time=True,
     ),
     "high": Effort(
-        rounds=48, group=100, heat=0.08, passes=6, near=2, samples=16, divisions=48, time_for=60_000
+        rounds=48, heat=0.08, passes=6, near=2, samples=16, divisions=48, time_for=60_000
     ),
 }
 """Measured with 20,000 trajectories of 30 instants on eight logs, ``low``, ``normal`` and ``high``
@@ -168,14 +145,9 @@ def improve_bundles(
 
     Where all bundles fit into one group, the kernel runs all rounds in one call.
 
-    Parameters
-    ----------
-    cells, points
-        The trajectories, in both layouts.
-    bundle : (n,) int32
-        Numbered from 0, each with at least k trajectories, before and after.
-    left_out : (bundles,) bool
-        Bundles that will not be published; they keep their sizes. At least one is False.
+    ``cells`` and ``points`` are the trajectories in both layouts. Bundles are numbered from 0 and
+    have at least k trajectories, before and after. ``left_out`` marks those that will not be
+    published, not all; they keep their sizes.
     """
     rest = np.arange(effort.rounds - 1, -1, -1) / max(1, effort.rounds - 1)
     if len(left_out) <= effort.group:
@@ -185,7 +157,9 @@ def improve_bundles(
     first_cost = 0.0
     for number in range(len(calls) + 1):
         boxes = build_bounding_boxes(cells, bundle, len(left_out), threads)
-        cost = _compute_cost(boxes, bundle, left_out, cloak)
+        cloaks = build_covering_quads(boxes) if cloak == QUAD else boxes
+        costs = compute_areas(cloaks).sum(axis=1) * np.bincount(bundle)
+        cost = float(costs[~left_out].sum())
         first_cost = first_cost or cost
         stage = f"refining, at {100 * cost / first_cost:.1f}% of the first cost"
         progress(stage, number, len(calls))
@@ -194,14 +168,6 @@ def improve_bundles(
                 points, boxes, bundle, left_out, k, cloak == QUAD, effort, number, calls[number],
                 threads,
             )  # fmt: skip
-
-
-def _compute_cost(
-    boxes: Cloaks, bundle: npt.NDArray[np.int32], left_out: npt.NDArray[np.bool_], cloak: str
-) -> float:
-    cloaks = build_covering_quads(boxes) if cloak == QUAD else boxes
-    costs = compute_areas(cloaks).sum(axis=1) * np.bincount(bundle)
-    return float(costs[~left_out].sum())
 
 
 def _run_round(
@@ -224,46 +190,24 @@ def _run_round(
     rows = np.arange(len(boxes), dtype=np.int32)
     groups = build_blocks(middles, rows, effort.group, share, threads)
 
-    def improve(start: int, stop: int) -> None:
-        for i in range(start, stop):
-            seed = np.uint64((number << 32) + i)
-            _improve_one(
-                points, bundle, members, first, left_out, groups[i], k, quad, effort, heats, seed
-            )
+    def improve(i: int, group: npt.NDArray[np.int32]) -> None:
+        sizes = first[group + 1] - first[group]
+        rows = np.concatenate([members[first[b] : first[b + 1]] for b in group])
+        room = max(2 * k - 1, int(sizes.max()))
+        places = np.zeros((len(group), room), np.int64)
+        places[np.arange(room) < sizes[:, None]] = np.arange(len(rows))
+        near_points = points[rows]
+        shape = SEMI_QUADRANT if quad else move_to_origin(near_points)
+        IMPROVE_GROUP[shape](
+            build_group(pad_instants(near_points), places, sizes, left_out[group]),
+            k,
+            heats,
+            effort.passes,
+            effort.near,
+            effort.samples,
+            np.array([(number << 32) + i], np.uint64),
+        )
+        inside = np.arange(room) < sizes[:, None]
+        bundle[rows[places[inside]]] = np.repeat(group, sizes)
 
-    run_all(improve, build_slices(len(groups), 8 * threads), threads)
-
-
-def _improve_one(
-    points: Points,
-    bundle: npt.NDArray[np.int32],
-    members: npt.NDArray[np.int32],
-    first: npt.NDArray[np.int64],
-    left_out: npt.NDArray[np.bool_],
-    group: npt.NDArray[np.int32],
-    k: int,
-    quad: bool,
-    effort: Effort,
-    heats: npt.NDArray[np.float64],
-    seed: np.uint64,
-) -> None:
-    """Improve one group of bundles and write the result to ``bundle``."""
-    sizes = first[group + 1] - first[group]
-    rows = np.concatenate([members[first[b] : first[b + 1]] for b in group])
-    room = max(2 * k - 1, int(sizes.max()))
-    inside = np.arange(room) < sizes[:, None]
-    places = np.zeros((len(group), room), np.int64)
-    places[inside] = np.arange(len(rows))
-    near_points = points[rows]
-    shape = SEMI_QUADRANT if quad else move_to_origin(near_points)
-    IMPROVE_GROUP[shape](
-        build_group(pad_instants(near_points), places, sizes, left_out[group]),
-        k,
-        heats,
-        effort.passes,
-        effort.near,
-        effort.samples,
-        np.array([seed]),
-    )
-    inside = np.arange(room) < sizes[:, None]
-    bundle[rows[places[inside]]] = np.repeat(group, sizes)
+    run_all(improve, list(enumerate(groups)), threads)

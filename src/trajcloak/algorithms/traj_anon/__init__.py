@@ -95,9 +95,9 @@ class TrajAnon:
         return bundle, tree, node
 
     def _suppress(self, tree: GTree, rows: CostRows) -> npt.NDArray[np.int64]:
+        top = suppress_nobody(tree)
         if self.suppress_above is not None:
-            return suppress_above(tree, rows, self.suppress_above)
-        if self.max_suppressed is not None:
-            budget = math.floor(self.max_suppressed * int(tree.stop[-1]))
-            return suppress_at_most(tree, rows, budget)
-        return suppress_nobody(tree)
+            top = suppress_above(tree, rows, self.suppress_above)
+        elif self.max_suppressed is not None:
+            top = suppress_at_most(tree, rows, math.floor(self.max_suppressed * int(tree.stop[-1])))
+        return top

@@ -29,7 +29,6 @@ from trajcloak.algorithms.traj_anon.solve import (
 )
 from trajcloak.algorithms.traj_anon.suppression import (
     count_held,
-    count_unbundled,
     find_price,
     highest_price,
     suppress_above,
@@ -164,15 +163,13 @@ def build_top(ranges: Sequence[Summary], layout: KeyLayout, k: int) -> Top:
     common[0] = -1
     items = TreeItems(common, first, np.concatenate([r.items.depth for r in ranges]))
     tree = build_gtree_of_items(items, layout, k)
-    is_item = np.zeros(len(tree.start), np.bool_)
-    node = np.full(len(common), NOT_SET, np.int64)
-    solved = np.flatnonzero(items.depth >= 0)
     # A subtree is a leaf here: the only nodes without children and without loose trajectories.
-    node[solved] = np.flatnonzero((tree.below == 1) & (tree.loose == 0))
-    is_item[node[solved]] = True
+    is_item = (tree.below == 1) & (tree.loose == 0)
+    node = np.full(len(common), NOT_SET, np.int64)
+    node[items.depth >= 0] = np.flatnonzero(is_item)
     rows = lay_out_rows(tree, k)
     given = [row for r in ranges for row in r.rows]
-    for number, row in zip(node[solved].tolist(), given, strict=True):
+    for number, row in zip(np.flatnonzero(is_item).tolist(), given, strict=True):
         rows.cost[rows.first[number] : rows.first[number + 1]] = row
     fill_rows(tree, k, rows, np.flatnonzero(~is_item))
     per_range = np.array([len(r.items.depth) for r in ranges], np.int64)
@@ -202,10 +199,11 @@ def find_top_price(
     ``count_below`` sums :func:`count_held_below` over all ranges. Returns None if nobody is to
     be left out.
     """
+    n = int(top.tree.stop[-1])
 
     def count(prices: list[float]) -> list[int]:
         return [
-            count_unbundled(top.tree, suppress_above(top.tree, top.rows, price)) - held
+            n - count_held(top.tree, suppress_above(top.tree, top.rows, price)) - held
             for price, held in zip(prices, count_below(prices), strict=True)
         ]
 

@@ -80,7 +80,7 @@ def build_layout(length: int, height: int, tree: str = "usb") -> KeyLayout:
 def sort_keys(cells: npt.NDArray[np.uint32], layout: KeyLayout, threads: int) -> SortedKeys:
     """Sort trajectories by key, ties in row order; threads never change the result."""
     n = len(cells)
-    flat = cells.reshape(n, -1)
+    flat = cells.reshape(n, 2 * cells.shape[1])
     order = np.arange(n, dtype=np.int32)
     common = np.full(n, layout.num_bits, np.int32)
     common[:1] = -1
@@ -117,18 +117,6 @@ def sort_keys(cells: npt.NDArray[np.uint32], layout: KeyLayout, threads: int) ->
         if not any(ties):
             break
     return SortedKeys(order, np.minimum(common, layout.num_bits))
-
-
-def sort_canonically(
-    cells: npt.NDArray[np.uint32], height: int, threads: int
-) -> npt.NDArray[np.int32]:
-    """Sort trajectories by their cells, and only identical ones by row.
-
-    An algorithm that draws trajectories at random, or breaks ties by their number,
-    does so in this order, so that user ids decide nothing but ties between
-    identical trajectories (invariant 2 of ``docs/guarantee.md``).
-    """
-    return sort_keys(cells, build_layout(cells.shape[1], height), threads).order
 
 
 def _cut_between_ties(

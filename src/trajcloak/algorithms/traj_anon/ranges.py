@@ -27,14 +27,6 @@ class Sample(NamedTuple):
     weight: npt.NDArray[np.int64]  # (keys,): how many trajectories have each key.
 
 
-def build_words(
-    cells: npt.NDArray[np.uint32], rows: npt.NDArray[np.int64], layout: KeyLayout
-) -> Words:
-    """Build the whole keys of some trajectories."""
-    words: Words = _build_words(_flatten(cells), rows, layout)
-    return words
-
-
 def sample_keys(cells: npt.NDArray[np.uint32], layout: KeyLayout, rate: float) -> Sample:
     """Draw distinct keys; see :func:`draw_distinct`."""
     _, rows, weight = draw_distinct(cells, rate)
@@ -49,7 +41,7 @@ def draw_distinct(
     The draw depends on the trajectories alone, not on which shards hold them. Returns the hashes of
     the drawn trajectories, ascending, a row with each of them, and how many rows have it.
     """
-    hashes = _hash_trajectories(_flatten(cells))
+    hashes = _hash_trajectories(cells)
     chosen = np.flatnonzero(hashes <= np.uint64(min(rate, 1.0) * (2.0**64 - 2.0**12)))
     found, first, weight = np.unique(hashes[chosen], return_index=True, return_counts=True)
     return found, chosen[first], weight.astype(np.int64)
@@ -57,13 +49,11 @@ def draw_distinct(
 
 def merge_samples(samples: list[Sample]) -> Sample:
     """Merge samples; each key is listed once, in key order."""
-    words = np.concatenate([sample.words for sample in samples])
+    words, number = np.unique(
+        np.concatenate([sample.words for sample in samples]), axis=0, return_inverse=True
+    )
     weight = np.concatenate([sample.weight for sample in samples])
-    order = np.lexsort(words.T[::-1])
-    words = words[order]
-    first = np.flatnonzero(np.append(True, (words[1:] != words[:-1]).any(axis=1))[: len(words)])
-    weight = np.add.reduceat(weight[order], first) if len(first) else weight
-    return Sample(words[first], weight)
+    return Sample(words, np.bincount(number.ravel(), weight, len(words)).astype(np.int64))
 
 
 def choose_splitters(sample: Sample, parts: int, layout: KeyLayout) -> Words:
@@ -71,8 +61,6 @@ def choose_splitters(sample: Sample, parts: int, layout: KeyLayout) -> Words:
 
     Each splitter is the least key of a node, so that few subtrees are cut through.
     """
-    if parts <= 1 or len(sample.words) < 2:
-        return sample.words[:0]
     common = count_common(sample.words[:-1], sample.words[1:])
     before = np.cumsum(sample.weight)[:-1]
     total = int(sample.weight.sum())
@@ -89,18 +77,6 @@ def choose_splitters(sample: Sample, parts: int, layout: KeyLayout) -> Words:
     return _truncate(sample.words[chosen + 1], common[chosen], layout.bits_per_level)
 
 
-def route(
-    cells: npt.NDArray[np.uint32], layout: KeyLayout, splitters: Words
-) -> npt.NDArray[np.int32]:
-    """Find the range of each trajectory: the number of splitters up to its key."""
-    ranges: npt.NDArray[np.int32] = _route(_flatten(cells), layout, splitters)
-    return ranges
-
-
-def _flatten(cells: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
-    return cells.reshape(len(cells), 2 * cells.shape[1])
-
-
 def _truncate(words: Words, common: npt.NDArray[np.int32], bits_per_level: int) -> Words:
     """Set to 0 all bits of each key after the tree level that follows its common prefix."""
     kept = (common // bits_per_level + 1) * bits_per_level
@@ -114,7 +90,9 @@ def _truncate(words: Words, common: npt.NDArray[np.int32], bits_per_level: int) 
 
 
 @njit(cache=True, nogil=True)
-def _build_words(flat, rows, layout):  # type: ignore[no-untyped-def]
+def build_words(cells, rows, layout):  # type: ignore[no-untyped-def]
+    """Build the whole keys of some trajectories."""
+    flat = cells.reshape(len(cells), 2 * cells.shape[1])
     num_words = (len(layout.column) + WORD_BITS - 1) // WORD_BITS
     words = np.empty((len(rows), num_words), np.uint64)
     for i in range(len(rows)):
@@ -124,7 +102,8 @@ def _build_words(flat, rows, layout):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _hash_trajectories(flat):  # type: ignore[no-untyped-def]
+def _hash_trajectories(cells):  # type: ignore[no-untyped-def]
+    flat = cells.reshape(len(cells), 2 * cells.shape[1])
     hashes = np.empty(len(flat), np.uint64)
     for i in range(len(flat)):
         h = np.uint64(0)
@@ -149,11 +128,12 @@ def count_common(one, other):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _route(flat, layout, splitters):  # type: ignore[no-untyped-def]
-    """Find each key among the splitters by bisection.
+def route(cells, layout, splitters):  # type: ignore[no-untyped-def]
+    """Find the range of each trajectory: the number of splitters up to its key, by bisection.
 
     A word of a key is built when a comparison first needs it; ``num_known`` are built.
     """
+    flat = cells.reshape(len(cells), 2 * cells.shape[1])
     ranges = np.empty(len(flat), np.int32)
     words = np.empty(splitters.shape[1], np.uint64)
     for i in range(len(flat)):

@@ -54,20 +54,6 @@ def lay_out_rows(tree: GTree, k: int, limit: npt.NDArray[np.int64] | None = None
     return CostRows(np.empty(first[-1], np.float64), first)
 
 
-def solve_configuration(
-    tree: GTree, rows: CostRows, k: int, top_passed_up: npt.NDArray[np.int64]
-) -> npt.NDArray[np.int64]:
-    """Read the cheapest configuration, C(m) of the paper, off the rows, parents before children.
-
-    ``top_passed_up`` is how many trajectories each maximal node passes up, -1 for all other nodes.
-    Where nobody is suppressed, the root alone is maximal and passes up 0. Above the maximal nodes
-    no bundle is formed.
-    """
-    passed_up = top_passed_up.copy()
-    _read_configuration(tree, k, rows, passed_up)
-    return passed_up
-
-
 def _cut_subtrees(
     tree: GTree, parts: int
 ) -> tuple[list[npt.NDArray[np.int64]], npt.NDArray[np.int64]]:
@@ -165,13 +151,17 @@ def _pool_children(tree, k, rows, node):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _read_configuration(tree, k, rows, passed_up):  # type: ignore[no-untyped-def]
-    """Set ``passed_up`` of all nodes below the maximal nodes, whose own is set already.
+def solve_configuration(tree, rows, k, top_passed_up):  # type: ignore[no-untyped-def]
+    """Read the cheapest configuration, C(m) of the paper, off the rows, parents before children.
+
+    ``top_passed_up`` is how many trajectories each maximal node passes up, -1 for all other nodes.
+    Where nobody is suppressed, the root alone is maximal and passes up 0. No bundle is formed above
+    the maximal nodes, which keep -1.
 
     Ensures: the choices reach the costs of ``fill_rows``; among equals the smallest
-    pool, then the fewest from the child that comes first in the loop. Nodes above
-    the maximal nodes keep -1.
+    pool, then the fewest from the child that comes first in the loop.
     """
+    passed_up = top_passed_up.copy()
     for node in range(len(tree.start) - 1, -1, -1):
         u = passed_up[node]
         if u < 0 or tree.below[node] == 1:
@@ -225,3 +215,4 @@ def _read_configuration(tree, k, rows, passed_up):  # type: ignore[no-untyped-de
                         best_held = low
             passed_up[child] = best_u
             held = best_held
+    return passed_up

@@ -23,10 +23,30 @@ def suppress_nobody(tree: GTree) -> npt.NDArray[np.int64]:
     return top
 
 
-def suppress_above(tree: GTree, rows: CostRows, price: float) -> npt.NDArray[np.int64]:
-    """Choose the maximal nodes if whoever costs at least ``price`` (in cells) is left out."""
+@njit(cache=True, nogil=True)
+def suppress_above(tree, rows, price):  # type: ignore[no-untyped-def]
+    """Choose the maximal nodes if whoever costs at least ``price`` (in cells) is left out.
+
+    Ensures: the number passed up at each maximal node minimises cost + price * number; among
+    equals the fewest. It is -1 for all other nodes. O(k) per maximal node.
+    """
     top = np.full(len(tree.start), -1, np.int64)
-    _choose_maximal(tree, rows, price, top)
+    # In postorder, from the root down: a subtree ends at its root, so a chosen node's whole
+    # subtree is skipped.
+    node = len(tree.start) - 1
+    while node >= 0:
+        if tree.area[node] < price:
+            row = rows.cost[rows.first[node] : rows.first[node + 1]]
+            best = row[0]
+            top[node] = 0
+            for u in range(1, len(row)):
+                total = row[u] + price * u
+                if total < best:
+                    best = total
+                    top[node] = u
+            node -= tree.below[node]
+        else:
+            node -= 1
     return top
 
 
@@ -36,10 +56,11 @@ def suppress_at_most(tree: GTree, rows: CostRows, budget: int) -> npt.NDArray[np
     The number left out never grows with the price, so the price is bisected,
     down to neighbouring floating-point numbers.
     """
+    n = int(tree.stop[-1])
     price = find_price(
         highest_price(tree),
         budget,
-        lambda prices: [count_unbundled(tree, suppress_above(tree, rows, p)) for p in prices],
+        lambda prices: [n - count_held(tree, suppress_above(tree, rows, p)) for p in prices],
     )
     return suppress_nobody(tree) if price is None else suppress_above(tree, rows, price)
 
@@ -94,41 +115,11 @@ def _list_middles(low: float, high: float, rounds: int) -> list[float]:
     return [*below, middle, *above]
 
 
-def count_unbundled(tree: GTree, top: npt.NDArray[np.int64]) -> int:
-    """Count the trajectories in no bundle: outside the chosen nodes, or passed up by one.
+def count_held(tree: GTree, top: npt.NDArray[np.int64]) -> int:
+    """Count the trajectories in bundles: inside chosen nodes and not passed up.
 
     ``top`` is what each maximal node passes up; -1: the node is not chosen.
     """
-    return int(tree.stop[-1]) - count_held(tree, top)
-
-
-def count_held(tree: GTree, top: npt.NDArray[np.int64]) -> int:
-    """Count the trajectories in bundles: inside chosen nodes and not passed up."""
     chosen = top >= 0
     held = (tree.stop - tree.start)[chosen].astype(np.int64)
     return int(held.sum()) - int(top[chosen].sum())
-
-
-@njit(cache=True, nogil=True)
-def _choose_maximal(tree, rows, price, top):  # type: ignore[no-untyped-def]
-    """Set ``top`` at each maximal node with an area below ``price``.
-
-    Ensures: the number passed up there minimises cost + price * number; among
-    equals the fewest. All other nodes keep -1. O(k) per maximal node.
-    """
-    # In postorder, from the root down: a subtree ends at its root, so a chosen node's whole
-    # subtree is skipped.
-    node = len(tree.start) - 1
-    while node >= 0:
-        if tree.area[node] < price:
-            row = rows.cost[rows.first[node] : rows.first[node + 1]]
-            best = row[0]
-            top[node] = 0
-            for u in range(1, len(row)):
-                total = row[u] + price * u
-                if total < best:
-                    best = total
-                    top[node] = u
-            node -= tree.below[node]
-        else:
-            node -= 1
