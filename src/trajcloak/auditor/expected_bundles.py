@@ -5,14 +5,21 @@ from typing import Any
 
 import numpy as np
 
-from trajcloak.auditor.audited_columns import Codes, Ints, Mask, list_distinct, list_ranges
+from trajcloak.auditor.audited_columns import (
+    Codes,
+    Ints,
+    Mask,
+    list_distinct,
+    list_ranges,
+    run_in_parts,
+)
 from trajcloak.auditor.audited_log import EMPTY_BOX, AuditedLog, AuditedRows, Box, widen
 from trajcloak.auditor.audited_policy import ABSENT, BundleMembers
 from trajcloak.auditor.audited_times import MOST_TICKS
 from trajcloak.auditor.expected_instants import InstantGrid
 from trajcloak.auditor.expected_region import RegionCells, find_plane_crs
 from trajcloak.auditor.findings import first_few
-from trajcloak.auditor.user_locations import count_known_instants, enclose_bundles
+from trajcloak.auditor.user_locations import count_known_instants, enclose_members
 from trajcloak.progress import Progress
 
 STAGE = "following users"
@@ -202,12 +209,14 @@ def _enclose(
     shown[user] = bundles.shown[start:stop][place]
     when, sets = bundles.grid.find_moments(window), bundles.list_sets(window)
     marks = np.zeros((len(user) if bundles.keeps_marks else 0, when[2]), bool)
-    enclose_bundles(
-        high - low, rows.first, rows.time, *planar, when, bundles.grid.gaps,
-        (cells.x_min, cells.y_min, cells.cell, cells.num_cells), user, first, shown[user],
+    where = cells.x_min, cells.y_min, cells.cell, cells.num_cells
+    arguments = (
+        rows.first, rows.time, *planar, when, bundles.grid.gaps,
+        where, user, first, shown[user],
         members.parts[window][place] if members.parts else np.zeros((0, 1), np.int64),
         bundles.first_row[sets], bundles.boxes, bundles.sizes, bundles.reporters[sets], marks,
     )  # fmt: skip
+    run_in_parts(high - low, lambda begin, end: enclose_members(begin, end, *arguments))
     if bundles.keeps_marks:
         everybody = np.zeros((stop - start, when[2]), bool)
         bundles.marks.setdefault(window, everybody)[place] = marks

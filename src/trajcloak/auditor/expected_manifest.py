@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from trajcloak.auditor.audited_log import AuditedLog
-from trajcloak.auditor.audited_times import duration_to_ticks, spell_duration, spell_moment
+from trajcloak.auditor.audited_times import spell_duration, spell_moment
 from trajcloak.auditor.expected_bundles import ExpectedBundles, count_suppressed
 from trajcloak.auditor.expected_region import find_plane_crs, fit_square
 from trajcloak.options import LogColumns
@@ -29,13 +29,13 @@ def expect_manifest(
     windows = np.unique(members.window)
     suppressed = count_suppressed(bundles, least)
     cost, area = _sum_areas(bundles, cloaks)
-    published = np.zeros(len(log.ids), bool)
-    published[members.user] = True
-    on_purpose = np.zeros(len(log.ids), bool)
+    # Users who are published, and then also those who are left out on purpose.
+    known = np.zeros(len(log.ids), bool)
+    known[members.user] = True
+    num_published = int(known.sum())
     for window in np.flatnonzero(bundles.participants >= least).tolist():
         for users in bundles.unlisted[window]:
-            on_purpose[users] = True
-    num_gone = log.num_users - int((published | on_purpose).sum())
+            known[users] = True
     return {
         **{name: found[name] for name in ("format_version", "software", "k", "algorithm")},
         **{name: found[name] for name in ("cloak", "region", "height")},
@@ -48,14 +48,14 @@ def expect_manifest(
         "crs": find_plane_crs(log),
         "windows": len(windows),
         "instants": int(grid.lengths[windows].sum()),
-        "users": int(published.sum()),
+        "users": num_published,
         "bundles": len(members.window),
         "smallest_bundle": int(members.sizes.min()),
         "cost": cost,
         "mean_cloak_area": area / len(cloaks),
         "requests": num_requests,
         "withheld": {
-            "users": num_gone,
+            "users": log.num_users - int(known.sum()),
             "windows": int((bundles.participants < least).sum()),
             "sets": num_withheld_sets,
         },
@@ -167,11 +167,9 @@ def _show(value: Any) -> str:
 
 def list_free_values(found: dict[str, Any], bundles: ExpectedBundles) -> list[str]:
     """List what the publisher chose and no file can confirm, in words."""
-    parameters = found["parameters"]
-    stamped = isinstance(parameters["every"], str)
-    every, max_gap = (duration_to_ticks(parameters[n], stamped) or 0 for n in ("every", "max_gap"))
+    parameters, grid = found["parameters"], bundles.grid
     usual = {"seed": 0, "rare_below": 2}
-    if max_gap == 2 * every or "stream" in parameters:
+    if grid.max_gap == 2 * grid.every or "stream" in parameters:
         usual["max_gap"] = parameters["max_gap"]
     names = (
         "seed", "suppress_above", "max_suppressed", "blocks", "clip", "max_speed", "max_gap",
@@ -187,10 +185,9 @@ def list_free_values(found: dict[str, Any], bundles: ExpectedBundles) -> list[st
     if found["software"] != f"trajcloak {__version__}":
         free.append("the version of the software")
     if found["region"] != fit_square(bundles.bounds, in_metres=found["crs"] is not None):
-        is_stream = "stream" in parameters
         free.append(
             "the region, which is fixed when a stream begins"
-            if is_stream
+            if "stream" in parameters
             else "a region that is not the one fitted to the log"
         )
     return free
