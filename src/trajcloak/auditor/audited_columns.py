@@ -4,12 +4,16 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from trajcloak.parquet.memory_check import check_parquet
 
 Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]
@@ -33,6 +37,18 @@ def run_in_parts(count: int, work: Callable[[int, int], Any]) -> list[Any]:
     edges = [count * i // parts for i in range(parts + 1)]
     with ThreadPoolExecutor(parts) as pool:
         return list(pool.map(work, edges[:-1], edges[1:]))
+
+
+def read_parquet(path: Path, columns: list[str] | None = None) -> Any:
+    """Read a table, or some of its columns, as far as it has them; None if it is damaged."""
+    try:
+        check_parquet(path)
+        with pq.ParquetFile(path) as file:
+            table = file.read(columns)
+        table.validate(full=True)
+    except UNREADABLE:
+        return None
+    return table
 
 
 def decode_array(array: Any) -> Any:

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pa_csv
-import pyarrow.parquet as pq
 
 from trajcloak.auditor.audited_columns import (
     UNREADABLE,
@@ -22,6 +21,7 @@ from trajcloak.auditor.audited_columns import (
     Ints,
     Mask,
     decode_array,
+    read_parquet,
     to_floats,
     try_cast,
 )
@@ -29,7 +29,6 @@ from trajcloak.auditor.audited_log import AuditedLog
 from trajcloak.auditor.audited_times import read_ticks
 from trajcloak.auditor.expected_instants import InstantGrid
 from trajcloak.errors import InputError
-from trajcloak.parquet.memory_check import check_parquet
 
 PLANAR = (("x_min", "y_min", "x_max", "y_max"), ("xmin", "ymin", "xmax", "ymax"))
 DEGREES = (("lon_min", "lat_min", "lon_max", "lat_max"),)
@@ -66,17 +65,13 @@ def read_plain_columns(path: Path) -> dict[str, Any]:
             f"rename or convert it"
         )
     try:
-        if path.suffix.lower() == ".csv":
-            table = pa_csv.read_csv(path)
-        else:
-            check_parquet(path)
-            with pq.ParquetFile(path) as parquet:
-                table = parquet.read()
-        table.validate(full=True)
+        table = pa_csv.read_csv(path) if path.suffix.lower() == ".csv" else read_parquet(path)
     except UNREADABLE:
+        table = None
+    if table is None:
         raise InputError(
             f"{path}: cannot be read; expected a table as CSV or Parquet; check the path"
-        ) from None
+        )
     if not table.num_rows:
         raise InputError(f"{path}: has no rows; expected at least one; check the path")
     if len(set(table.column_names)) < table.num_columns:

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from trajcloak.auditor.audited_log import AuditedLog, read_audited_log
 from trajcloak.auditor.audited_policy import find_exposure, name_parts_file, read_policy
@@ -17,8 +19,6 @@ from trajcloak.auditor.canonical_files import (
     REQUESTS,
     ExpectedTables,
     explain_difference,
-    find_encoder,
-    get_own_encoder,
     has_same_bytes,
 )
 from trajcloak.auditor.expected_bundles import (
@@ -127,24 +127,18 @@ def audit_files(
     manifest = _check_manifest(audit)
     if manifest is None:
         return findings.report(None)
-    _check_parts_file(audit, manifest)
+    parts_file = name_parts_file(policy)
+    if (manifest["parts"] or {}).get("per") == "instant" and not parts_file.is_file():
+        raise InputError(
+            f"{parts_file}: does not exist; expected the file of parts that was written beside the "
+            f"policy file; check the path of --policy, or anonymize again with --policy"
+        )
     with ExitStack() as stack:
         log, columns, problems = _read_log(audit, manifest, stack)
         bundles = _follow(audit, manifest, log, problems)
         if bundles is not None:
             _check_release(audit, manifest, columns, bundles)
     return findings.report(manifest["k"], REPORT_AWARE if log.one_log else TP_AWARE)
-
-
-def _check_parts_file(audit: Audit, manifest: dict[str, Any]) -> None:
-    """Raise if the private file of parts is missing, with parts per instant."""
-    file = name_parts_file(audit.policy)
-    is_needed = manifest["parts"] is not None and manifest["parts"]["per"] == "instant"
-    if is_needed and not file.is_file():
-        raise InputError(
-            f"{file}: does not exist; expected the file of parts that was written beside the "
-            f"policy file; check the path of --policy, or anonymize again with --policy"
-        )
 
 
 def _suspect_policy(audit: Audit, problems: list[str]) -> list[str]:
@@ -233,7 +227,7 @@ def _follow(
         if log.kinds.names != parameters["requests"]:
             problems.append("parameter 'requests' does not name the attributes of the log")
     policy_problems = ["not compared with the log"]
-    parts_per = None if manifest["parts"] is None else manifest["parts"]["per"]
+    parts_per = (manifest["parts"] or {}).get("per")
     if grid is not None:
         members, policy_problems = read_policy(audit.policy, log, grid, parts_per)
         policy_problems = _suspect_policy(audit, policy_problems)
@@ -387,6 +381,6 @@ def _compare_files(audit: Audit, manifest: dict[str, Any], tables: ExpectedTable
 
 
 def _is_of_another_version(release: Path, manifest: dict[str, Any]) -> bool:
-    own = get_own_encoder()
-    encoders = {find_encoder(release / name) for name in (BUNDLES, REQUESTS)}
-    return manifest["software"] != f"trajcloak {__version__}" or encoders != {own}
+    encoders = {pq.read_metadata(release / name).created_by for name in (BUNDLES, REQUESTS)}
+    is_own_encoder = encoders == {f"parquet-cpp-arrow version {pa.cpp_version}"}
+    return manifest["software"] != f"trajcloak {__version__}" or not is_own_encoder
