@@ -51,20 +51,6 @@ def read_parquet(path: Path, columns: list[str] | None = None) -> Any:
     return table
 
 
-def decode_array(array: Any) -> Any:
-    """Decode dictionaries and repeated values, and cast all kinds of text to one type."""
-    while isinstance(array, pa.ExtensionArray):
-        array = array.storage
-    if pa.types.is_run_end_encoded(array.type):
-        array = pc.run_end_decode(array)
-    if pa.types.is_dictionary(array.type):
-        array = pc.cast(array, array.type.value_type)
-    kind = array.type
-    if pa.types.is_large_string(kind) or str(kind) == "string_view":
-        return pc.cast(array, pa.string())
-    return array
-
-
 def unify_zeros_and_nans(values: Any) -> Any:
     """Make all zeros of floats one value, and all NaNs; other types are left as they are."""
     kind = values.type
@@ -188,13 +174,7 @@ def number_tuples(
 
 
 def list_ranges(start: Ints, count: Ints) -> Ints:
-    """List the numbers of ranges, one range after another: ``count`` numbers from ``start`` on.
-
-    Examples
-    --------
-    >>> list_ranges(np.array([7, 0]), np.array([2, 3])).tolist()
-    [7, 8, 0, 1, 2]
-    """
+    """List the numbers of ranges, one range after another: ``count`` numbers from ``start`` on."""
     before = np.cumsum(count) - count
     numbers: Ints = np.repeat(start - before, count) + np.arange(int(count.sum()))
     return numbers

@@ -20,7 +20,6 @@ from trajcloak.auditor.audited_columns import (
     Ints,
     Mask,
     NumberedValues,
-    decode_array,
     match_ids,
     to_floats,
     try_cast,
@@ -30,6 +29,7 @@ from trajcloak.auditor.audited_times import local_to_utc, read_ticks
 from trajcloak.errors import InputError, OptionError, OutputError
 from trajcloak.log.file_columns import LogSystem
 from trajcloak.log.files import count_rows, stream_batches
+from trajcloak.log.types import to_plain
 from trajcloak.options import DROPPABLE, LogColumns
 from trajcloak.progress import Progress
 
@@ -161,7 +161,7 @@ class LogReader:
         return batch if keep.all() else batch.filter(pa.array(keep))
 
     def _take_users(self, column: Any) -> Any:
-        column = decode_array(column)
+        column = to_plain(column)
         if pa.types.is_integer(column.type):
             column = pc.cast(column, pa.string() if self._has_text_ids else pa.int64())
         elif not pa.types.is_string(column.type):
@@ -178,7 +178,7 @@ class LogReader:
         return own if self._after is None else own or self._after._has_text_ids
 
     def _take_times(self, column: Any) -> Ints:
-        times = read_ticks(decode_array(column))
+        times = read_ticks(to_plain(column))
         kind = None if times is None else (times.stamped, times.zoned)
         self._own_kind = self._own_kind or kind
         if times is None or kind != self._own_kind:
@@ -324,7 +324,7 @@ def _read_coordinate(column: Any, axis: int, geographic: bool) -> tuple[Floats, 
 
     Returns the numbers, and which rows have a value that is none, or beyond all places.
     """
-    values = to_floats(decode_array(column))
+    values = to_floats(to_plain(column))
     bound = (180.0, 90.0)[axis] if geographic else np.inf
     is_place = np.isfinite(values) & (np.abs(values) <= bound)
     return values, ~is_place & column.is_valid().to_numpy(zero_copy_only=False)
@@ -332,7 +332,7 @@ def _read_coordinate(column: Any, axis: int, geographic: bool) -> tuple[Floats, 
 
 def _read_truths(column: Any, name: str) -> Mask:
     # As text, so that no number but 0 and 1 is taken for a truth.
-    texts = try_cast(decode_array(column), pa.string())
+    texts = try_cast(to_plain(column), pa.string())
     truths = None if texts is None else try_cast(texts, pa.bool_())
     if truths is None or truths.null_count:
         raise InputError(

@@ -8,10 +8,11 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from trajcloak.auditor.audited_columns import Ints, decode_array, match_ids, read_parquet
+from trajcloak.auditor.audited_columns import Ints, match_ids, read_parquet
 from trajcloak.auditor.audited_log import AuditedLog
 from trajcloak.auditor.expected_instants import InstantGrid
 from trajcloak.auditor.findings import find_rows
+from trajcloak.log.types import to_plain
 
 ABSENT = -1
 """Part of a member at an instant at which the member is not shown."""
@@ -149,7 +150,7 @@ def _read_private(path: Path, names: list[str], log: AuditedLog) -> list[Ints] |
     types = {"user_id": log.ids.type, "bundle_id": pa.int64()}
     columns: list[Ints] = []
     for name in names:
-        column = decode_array(table[name].combine_chunks())
+        column = to_plain(table[name].combine_chunks())
         if column.type != types.get(name, pa.int32()) or column.null_count:
             return None
         is_id = name == "user_id"

@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from trajcloak.auditor.audited_columns import Ints, decode_array, read_parquet, to_floats
+from trajcloak.auditor.audited_columns import Ints, read_parquet, to_floats
 from trajcloak.auditor.canonical_files import EDGES
 from trajcloak.auditor.expected_bundles import ExpectedBundles
 from trajcloak.auditor.findings import find_rows
+from trajcloak.log.types import to_plain
 
 
 def cover_by_quads(boxes: Any) -> Any:
@@ -39,7 +40,7 @@ def read_node_cloaks(file: Path, bundles: ExpectedBundles, tree: str) -> tuple[A
         return cover, ["the cloaks in bundles.parquet cannot be read"]
     if table.num_rows != len(boxes):
         return cover, ["bundles.parquet has not one row for each bundle and instant"]
-    columns = [to_floats(decode_array(column.combine_chunks())) for column in table.columns]
+    columns = [to_floats(to_plain(column.combine_chunks())) for column in table.columns]
     edges = np.column_stack(columns)
     corner = np.array([cells.x_min, cells.y_min] * 2)
     with np.errstate(over="ignore", invalid="ignore"):

@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import numpy.typing as npt
 
-from trajcloak.auditor.audited_columns import Ints
+from trajcloak.auditor.audited_columns import Ints, list_ranges
 from trajcloak.auditor.audited_log import AuditedLog
 from trajcloak.auditor.audited_times import duration_to_ticks, spell_duration, spell_moment
 
@@ -154,12 +154,12 @@ def _find_edges(
     length = parameters["length"]
     if length is None:
         return starts, stops
-    if (-(-(stops - starts) // length)).sum() > MAX_WINDOWS:
+    count = -(-(stops - starts) // length)
+    if count.sum() > MAX_WINDOWS:
         return None
-    cut = [np.arange(start, stop, length) for start, stop in zip(starts, stops, strict=True)]
-    ends = [np.append(part[1:], stop) for part, stop in zip(cut, stops, strict=True)]
-    none = np.zeros(0, dtype=np.int64)
-    return np.concatenate([none, *cut]), np.concatenate([none, *ends])
+    within = list_ranges(np.zeros_like(count), count)
+    cut = np.repeat(starts, count) + length * within
+    return cut, np.minimum(cut + length, np.repeat(stops, count))
 
 
 def _read_hours(text: str) -> list[tuple[int, int]] | None:

@@ -20,7 +20,6 @@ from trajcloak.auditor.audited_columns import (
     Floats,
     Ints,
     Mask,
-    decode_array,
     read_parquet,
     to_floats,
     try_cast,
@@ -29,6 +28,7 @@ from trajcloak.auditor.audited_log import AuditedLog
 from trajcloak.auditor.audited_times import read_ticks
 from trajcloak.auditor.expected_instants import InstantGrid
 from trajcloak.errors import InputError
+from trajcloak.log.types import to_plain
 
 PLANAR = (("x_min", "y_min", "x_max", "y_max"), ("xmin", "ymin", "xmax", "ymax"))
 DEGREES = (("lon_min", "lat_min", "lon_max", "lat_max"),)
@@ -79,7 +79,7 @@ def read_plain_columns(path: Path) -> dict[str, Any]:
             f"{path}: has two columns of one name; expected each name once; rename one of them"
         )
     table = table.combine_chunks()
-    return {name: _flatten(decode_array(table[name].chunk(0))) for name in table.column_names}
+    return {name: _flatten(to_plain(table[name].chunk(0))) for name in table.column_names}
 
 
 def _flatten(column: Any) -> Any:
