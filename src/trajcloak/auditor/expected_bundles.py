@@ -243,13 +243,10 @@ def _collect_requests(
 
 
 def find_member_problems(
-    bundles: ExpectedBundles, parameters: dict[str, Any], least: int, suppressed: Ints
+    bundles: ExpectedBundles, parameters: dict[str, Any], least: int
 ) -> list[str]:
-    """Check that all who take part are in a bundle, but the suppressed, and no others.
-
-    ``least`` is the least number of users of a bundle; ``suppressed`` are counted by window.
-    """
-    problems = []
+    """Check that all who take part are in a bundle of ``least`` users, but the suppressed."""
+    problems, suppressed = [], count_suppressed(bundles, least)
     if bundles.strangers.any():
         problems.append(
             f"{int(bundles.strangers.sum()):,} members of bundles do not take part in the window "

@@ -23,7 +23,6 @@ from trajcloak.auditor.canonical_files import (
 )
 from trajcloak.auditor.expected_bundles import (
     ExpectedBundles,
-    count_suppressed,
     find_member_problems,
     find_order_problems,
     follow_users,
@@ -281,14 +280,10 @@ def _check_members(audit: Audit, manifest: dict[str, Any], bundles: ExpectedBund
     """Check who is in which bundle."""
     parameters, k, members = manifest["parameters"], manifest["k"], bundles.members
     least = parameters["members"] or k
-    suppressed = count_suppressed(bundles, least)
-    problems = find_member_problems(bundles, parameters, least, suppressed)
+    problems = _suspect_policy(audit, find_member_problems(bundles, parameters, least))
     num_pairs = int(bundles.participants.sum())
     audit.findings.record(
-        "one bundle per user",
-        num_pairs,
-        _suspect_policy(audit, problems),
-        "pairs of a user and a window",
+        "one bundle per user", num_pairs, problems, "pairs of a user and a window"
     )
     problems, too_few = [], []
     if audit.k is not None and k < audit.k:
