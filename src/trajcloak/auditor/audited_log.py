@@ -55,7 +55,7 @@ class AuditedRows:
 
     first: Ints  # where the rows of each user start
     time: Ints  # in ticks
-    x: Floats  # as the log has it
+    x: Floats  # as the log has it, unless projected
     y: Floats
     request_user: Codes
     request_time: Ints
@@ -113,14 +113,14 @@ class AuditedLog:
         low, high = self.eastern
         return self.geographic and east - west > 180.0 and high - low <= 180.0
 
-    def project(self, rows: AuditedRows, crs: str | None) -> tuple[Floats, Floats]:
-        """Compute planar coordinates of rows; not finite where the projection has none."""
-        if not self.geographic or crs is None:
-            return rows.x, rows.y
+    def project(self, rows: AuditedRows, crs: str | None) -> AuditedRows:
+        """Project rows to a plane; coordinates are not finite where the projection has none."""
+        if not self.geographic:
+            return rows
         lon = continue_east(rows.x) if self.crosses_meridian else rows.x
         transformer = pyproj.Transformer.from_crs(self.crs, crs, always_xy=True)
         x, y = transformer.transform(lon, rows.y)
-        return x, y
+        return replace(rows, x=x, y=y)
 
 
 def continue_east(longitude: Floats) -> Floats:

@@ -99,10 +99,9 @@ def follow_users(
     )  # fmt: skip
     crs = find_plane_crs(log)
     for shard in range(log.num_shards):
-        rows = log.load(shard)
-        x, y = log.project(rows, crs)
-        bundles.bounds = widen(bundles.bounds, x, y)
-        _follow_shard(bundles, shard, rows, (x, y), progress)
+        rows = log.project(log.load(shard), crs)
+        bundles.bounds = widen(bundles.bounds, rows.x, rows.y)
+        _follow_shard(bundles, shard, rows, progress)
     progress(STAGE, 1, 1)
     return bundles
 
@@ -151,13 +150,9 @@ def _place_rows(members: BundleMembers, grid: InstantGrid, first_set: Ints, show
 
 
 def _follow_shard(
-    bundles: ExpectedBundles,
-    shard: int,
-    rows: AuditedRows,
-    planar: tuple[Any, Any],
-    progress: Progress,
+    bundles: ExpectedBundles, shard: int, rows: AuditedRows, progress: Progress
 ) -> None:
-    """Follow the users of a shard, window by window."""
+    """Follow the users of a shard, window by window; its rows are on the plane."""
     log, grid = bundles.log, bundles.grid
     # No instant is earlier or later, and differences must not overflow.
     sent = np.clip(rows.request_time, -MOST_TICKS, MOST_TICKS)
@@ -172,7 +167,7 @@ def _follow_shard(
         takes_part = known >= (when[2] if grid.needed is None else grid.needed)
         bundles.located += counts
         bundles.participants[window] += takes_part.sum()
-        bundle, shown = _enclose(bundles, shard, rows, planar, window)
+        bundle, shown = _enclose(bundles, shard, rows, window)
         bundles.strangers[window] += (~takes_part & (bundle >= 0)).sum()
         unlisted = np.flatnonzero(takes_part & (bundle < 0))
         bundles.unlisted[window].append(unlisted * log.num_shards + shard)
@@ -184,11 +179,7 @@ def _follow_shard(
 
 
 def _enclose(
-    bundles: ExpectedBundles,
-    shard: int,
-    rows: AuditedRows,
-    planar: tuple[Any, Any],
-    window: int,
+    bundles: ExpectedBundles, shard: int, rows: AuditedRows, window: int
 ) -> tuple[Codes, Codes]:
     """Enclose the members of a window's bundles.
 
@@ -211,7 +202,7 @@ def _enclose(
     marks = np.zeros((len(user) if bundles.keeps_marks else 0, when[2]), bool)
     where = cells.x_min, cells.y_min, cells.cell, cells.num_cells
     arguments = (
-        rows.first, rows.time, *planar, when, bundles.grid.gaps,
+        rows.first, rows.time, rows.x, rows.y, when, bundles.grid.gaps,
         where, user, first, shown[user],
         members.parts[window][place] if members.parts else np.zeros((0, 1), np.int64),
         bundles.first_row[sets], bundles.boxes, bundles.sizes, bundles.reporters[sets], marks,

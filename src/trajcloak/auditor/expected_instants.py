@@ -134,10 +134,7 @@ def _read_origin(text: Any, log: AuditedLog, every: int, start: int) -> int:
 def _find_edges(
     parameters: dict[str, Any], log: AuditedLog, origin: int, every: int, num_instants: int
 ) -> tuple[Ints, Ints] | None:
-    """Find the first instant of each window, and the one after its last.
-
-    Returns None if the parameters cannot be followed.
-    """
+    """Find the first instant of each window, and the one after its last, if they can be cut."""
     starts, stops = np.array([0]), np.array([num_instants])
     hours = parameters["windows"]
     if hours is not None or parameters["align"] == "day":

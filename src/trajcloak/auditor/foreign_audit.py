@@ -31,7 +31,7 @@ from trajcloak.auditor.foreign_table import (
 )
 from trajcloak.errors import InputError, OptionError
 from trajcloak.log.file_columns import LogPath
-from trajcloak.options import HOLD, TP_AWARE, LogColumns
+from trajcloak.options import HOLD, TP_AWARE, LogColumns, check_number
 from trajcloak.progress import Progress, silent
 
 FOREIGN_CHECKS = (
@@ -75,12 +75,8 @@ def audit_foreign_table(
     missing: str | None = None,
     progress: Progress = silent,
 ) -> AuditReport:
-    """Check what a table of any tool gives away; see :func:`trajcloak.audit_foreign`.
-
-    The log is files or an Arrow table; ``columns`` say which of its columns mean what.
-    """
-    if isinstance(k, bool) or not isinstance(k, int) or k < 1:
-        raise OptionError(f"k is {k}; expected a whole number of at least 1; pass another --k")
+    """Check what a table of any tool gives away; see :func:`trajcloak.audit_foreign`."""
+    check_number("k", k, 1)
     with ExitStack() as stack:
         read = read_audited_log(log, columns or LogColumns(), None, None, stack, progress)
         rows = read.load(0)

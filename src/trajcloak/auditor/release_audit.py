@@ -59,10 +59,7 @@ SOFTWARE = re.compile(r"trajcloak [0-9]{1,3}(\.[0-9]{1,3}){1,3}((a|b|rc|\.dev|\.
 
 @dataclass(frozen=True)
 class Audit:
-    """What is audited, and how, and what was found; see :func:`trajcloak.audit`.
-
-    ``columns`` say which columns of the log mean what. ``memory`` is in bytes.
-    """
+    """What is audited, and how, and what was found; see :func:`audit_files`."""
 
     log: LogPath
     request_log: LogPath | None
@@ -94,8 +91,7 @@ def audit_files(
 ) -> AuditReport:
     """Check that a release keeps every rule and the guarantee; see :func:`trajcloak.audit`.
 
-    Logs are files or Arrow tables; ``columns`` say which of their columns mean what. Where no
-    request attributes are named, those of the release are taken.
+    ``memory`` is in bytes. Where no request attributes are named, those of the release are taken.
     """
     release, policy = Path(release), Path(policy)
     if not release.is_dir():
@@ -254,7 +250,16 @@ def _check_release(
         # A bundle without k members is never shown, and "at least k users" has failed.
         return
     cloaks = _check_cloaks(audit, manifest, bundles)
-    tables = _expect_tables(audit, manifest, columns, bundles, cloaks)
+    k = manifest["k"]
+    vocabulary = audit.vocabulary if manifest["parameters"]["vocabulary"] else None
+    entries, kinds = expect_requests(bundles, manifest, vocabulary)
+    num_requests, fewest = len(entries.kind), count_possible_senders(entries, bundles)
+    problems = [f"a request has only {fewest} possible senders"] if 0 < fewest < k else []
+    what = f"fewest of a request {fewest:,}; requests" if fewest else "requests"
+    audit.findings.record("possible senders", num_requests, problems, what)
+    num_withheld = int((~find_eligible_sets(bundles, k)).sum())
+    expected = expect_manifest(manifest, columns, bundles, cloaks, num_withheld, num_requests)
+    tables = ExpectedTables(expected, bundles, cloaks, entries, kinds)
     if audit.replay:
         problems = find_other_groups(audit, manifest, columns, bundles)
         audit.findings.record("replay", len(bundles.members.window), problems, "same bundles")
@@ -314,26 +319,6 @@ def _check_cloaks(audit: Audit, manifest: dict[str, Any], bundles: ExpectedBundl
     problems = _suspect_policy(audit, problems + find_order_problems(cloaks, bundles))
     audit.findings.record("cloaks", len(cloaks), problems, "cloaks")
     return cloaks
-
-
-def _expect_tables(
-    audit: Audit,
-    manifest: dict[str, Any],
-    columns: LogColumns,
-    bundles: ExpectedBundles,
-    cloaks: Any,
-) -> ExpectedTables:
-    """Compute the tables that must have been published."""
-    k = manifest["k"]
-    vocabulary = audit.vocabulary if manifest["parameters"]["vocabulary"] else None
-    entries, kinds = expect_requests(bundles, manifest, vocabulary)
-    num_requests, fewest = len(entries.kind), count_possible_senders(entries, bundles)
-    problems = [f"a request has only {fewest} possible senders"] if 0 < fewest < k else []
-    what = f"fewest of a request {fewest:,}; requests" if fewest else "requests"
-    audit.findings.record("possible senders", num_requests, problems, what)
-    num_withheld = int((~find_eligible_sets(bundles, k)).sum())
-    expected = expect_manifest(manifest, columns, bundles, cloaks, num_withheld, num_requests)
-    return ExpectedTables(expected, bundles, cloaks, entries, kinds)
 
 
 def _compare_files(audit: Audit, manifest: dict[str, Any], tables: ExpectedTables) -> None:
