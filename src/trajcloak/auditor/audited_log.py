@@ -43,6 +43,8 @@ MOST_SHARDS = 1024
 FASTEST = 340.0
 """Metres per second, where no other speed is given."""
 
+PROJECTION = "+proj=laea +lat_0={lat} +lon_0={lon} +datum=WGS84 +units=m +no_defs"
+
 Box = tuple[float, ...]
 """Least x and y, greatest x and y."""
 
@@ -85,8 +87,7 @@ class AuditedLog:
     num_users: int = 0
     earliest: int = 2**62
     latest: int = -(2**62)
-    origin: int = 0  # some time of the log
-    step: int = 0  # the greatest common divisor of the differences from there
+    step: int = 0  # the greatest common divisor of the differences of times
     bounds: Box = EMPTY_BOX
     # Least and greatest longitude if those in the west are continued beyond 180 degrees.
     eastern: tuple[float, float] = (np.inf, -np.inf)
@@ -113,12 +114,26 @@ class AuditedLog:
         low, high = self.eastern
         return self.geographic and east - west > 180.0 and high - low <= 180.0
 
-    def project(self, rows: AuditedRows, crs: str | None) -> AuditedRows:
-        """Project rows to a plane; coordinates are not finite where the projection has none."""
+    @property
+    def plane_crs(self) -> str | None:
+        """The coordinate system of the plane: the log's own, or a projection.
+
+        It is centred on the log, to two decimals of a degree.
+        """
+        if not self.geographic:
+            return self.crs
+        west, south, east, north = self.bounds
+        if self.crosses_meridian:
+            west, east = self.eastern
+        lon, lat = round((west + east) / 2, 2), round((south + north) / 2, 2)
+        return PROJECTION.format(lat=lat, lon=lon)
+
+    def project(self, rows: AuditedRows) -> AuditedRows:
+        """Project rows to the plane; coordinates are not finite where it has no place for them."""
         if not self.geographic:
             return rows
         lon = continue_east(rows.x) if self.crosses_meridian else rows.x
-        transformer = pyproj.Transformer.from_crs(self.crs, crs, always_xy=True)
+        transformer = pyproj.Transformer.from_crs(self.crs, self.plane_crs, always_xy=True)
         x, y = transformer.transform(lon, rows.y)
         return replace(rows, x=x, y=y)
 
@@ -305,9 +320,8 @@ def _add_up(log: AuditedLog, rows: AuditedRows) -> None:
     for tick, count in [(usual, regular), *zip(ticks.tolist(), counts.tolist(), strict=True)]:
         if count:
             log.gaps[tick] = log.gaps.get(tick, 0) + count
-    if not log.num_rows:
-        log.origin = int(time[0])
-    log.step = math.gcd(log.step, int(np.gcd.reduce(time - log.origin)))
+    some_time = log.earliest if log.num_rows else time[0]
+    log.step = math.gcd(log.step, int(np.gcd.reduce(time - some_time)))
     log.num_rows += len(time)
     log.num_users += int((np.diff(first) > 0).sum())
     log.earliest = min(log.earliest, int(time.min()))

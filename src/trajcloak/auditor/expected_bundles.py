@@ -17,7 +17,7 @@ from trajcloak.auditor.audited_log import EMPTY_BOX, AuditedLog, AuditedRows, Bo
 from trajcloak.auditor.audited_policy import ABSENT, BundleMembers
 from trajcloak.auditor.audited_times import MOST_TICKS
 from trajcloak.auditor.expected_instants import InstantGrid
-from trajcloak.auditor.expected_region import RegionCells, find_plane_crs
+from trajcloak.auditor.expected_region import RegionCells
 from trajcloak.auditor.findings import first_few
 from trajcloak.auditor.user_locations import count_known_instants, enclose_members
 from trajcloak.progress import Progress
@@ -97,9 +97,8 @@ def follow_users(
         unlisted=[[] for _ in range(grid.num_windows)],
         keeps_marks=keeps_marks,
     )  # fmt: skip
-    crs = find_plane_crs(log)
     for shard in range(log.num_shards):
-        rows = log.project(log.load(shard), crs)
+        rows = log.project(log.load(shard))
         bundles.bounds = widen(bundles.bounds, rows.x, rows.y)
         _follow_shard(bundles, shard, rows, progress)
     progress(STAGE, 1, 1)

@@ -8,7 +8,7 @@ import numpy as np
 from trajcloak.auditor.audited_log import AuditedLog
 from trajcloak.auditor.audited_times import spell_duration, spell_moment
 from trajcloak.auditor.expected_bundles import ExpectedBundles, count_suppressed
-from trajcloak.auditor.expected_region import find_plane_crs, fit_square
+from trajcloak.auditor.expected_region import fit_square
 from trajcloak.options import LogColumns
 from trajcloak.version import __version__
 
@@ -45,7 +45,7 @@ def expect_manifest(
             "tz": columns.tz,
             "requests": log.kinds.names,
         },
-        "crs": find_plane_crs(log),
+        "crs": log.plane_crs,
         "windows": len(windows),
         "instants": int(grid.lengths[windows].sum()),
         "users": num_published,

@@ -1,4 +1,4 @@
-"""The plane that a log is projected to, and the region on it that is cut into cells.
+"""The region on the plane, cut into cells.
 
 Follows "Place" in ``docs/data-model.md`` word by word.
 """
@@ -9,9 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from trajcloak.auditor.audited_log import AuditedLog, Box
-
-PROJECTION = "+proj=laea +lat_0={lat} +lon_0={lon} +datum=WGS84 +units=m +no_defs"
+from trajcloak.auditor.audited_log import Box
 
 
 @dataclass(frozen=True)
@@ -39,37 +37,15 @@ class RegionCells:
         return corner + boxes.astype(np.float64) * self.cell
 
 
-def find_plane_crs(log: AuditedLog) -> str | None:
-    """Find the coordinate system of the plane: that of a planar log, or a projection.
-
-    It is centred on the log, to two decimals of a degree.
-    """
-    if not log.geographic:
-        return log.crs
-    west, south, east, north = log.bounds
-    if log.crosses_meridian:
-        west, east = log.eastern
-    lon, lat = round((west + east) / 2, 2), round((south + north) / 2, 2)
-    return PROJECTION.format(lat=lat, lon=lon)
-
-
 def find_region_problems(region: dict[str, float], bounds: Box) -> list[str]:
     """Check that the region holds every report on the plane strictly inside."""
-    low_x, low_y, high_x, high_y = bounds
-    inside = (
-        region["x_min"] < low_x
-        and region["y_min"] < low_y
-        and high_x < region["x_min"] + region["side"]
-        and high_y < region["y_min"] + region["side"]
-    )
+    corner = np.array([region["x_min"], region["y_min"]])
+    inside = (corner < bounds[:2]).all() and (bounds[2:] < corner + region["side"]).all()
     return [] if inside else ["the region does not hold all reports of the log strictly inside"]
 
 
 def fit_square(bounds: Box, *, in_metres: bool) -> dict[str, float]:
-    """Fit a region to reports: its corner and side are multiples of a power of two.
-
-    That is about a thousandth of the extent of the reports.
-    """
+    """Fit a region to reports, in multiples of a power of two: about 1/1000 of their extent."""
     low_x, low_y, high_x, high_y = bounds
     least = max(10.0 if in_metres else 1.0, max(map(abs, bounds)) * 2.0**-30)
     extent = max(high_x - low_x, high_y - low_y, least)

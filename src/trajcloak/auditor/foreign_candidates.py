@@ -62,6 +62,12 @@ class _Entries:
     rectangle: Floats
     first: Ints
 
+    def list_by_instant(self, num_instants: int) -> Iterator[tuple[int, Ints]]:
+        """List the instants that the log has, and the rectangles at each."""
+        for instant in np.unique(self.instant).tolist():
+            if 0 <= instant < num_instants:
+                yield instant, np.flatnonzero(self.instant == instant)
+
 
 def count_candidates(
     foreign: ForeignTable,
@@ -82,6 +88,7 @@ def count_candidates(
     inside = np.zeros(0 if members is None else len(members.sizes), np.int64)
     of_members = None if members is None else _list_entries(foreign, members.of_row)
     own = [0] * len(users)
+    is_known = (foreign.first >= 0) & (foreign.first < grid.num_instants)
     edges = _EdgeSearch(merged[0][0], rows)
     slack = SLACK * (1 + np.abs(foreign.rectangle).max())
     num_users = len(rows.first) - 1
@@ -97,7 +104,7 @@ def count_candidates(
             for group, user in enumerate(_list_inside(of_members, places, slack)):
                 inside[group] += np.isin(user + low, members.list_users(group)).sum()
         for i, named in enumerate(users):
-            row = np.flatnonzero((named >= low) & (named < low + len(first) - 1))
+            row = np.flatnonzero(is_known & (named >= low) & (named < low + len(first) - 1))
             at, rectangle = foreign.first[row], foreign.rectangle[row]
             own[i] += int(_is_inside(places, at, named[row] - low, rectangle, slack).sum())
         edges.mark(places)
@@ -132,13 +139,12 @@ def _merge_alike(entries: _Entries) -> tuple[_Entries, Ints]:
 
 
 def _is_inside(places: Any, instant: Any, user: Ints, rectangle: Any, slack: float) -> Mask:
-    """Tell which users are inside rectangles at instants; nobody is where the log has none."""
-    is_known = (instant >= 0) & (instant < places.shape[1])
-    x, y = places[:, np.where(is_known, instant, 0), user]
+    """Tell which users are inside rectangles at instants that the log has."""
+    x, y = places[:, instant, user]
     x_min, y_min, x_max, y_max = rectangle.T
     is_in = (x >= x_min - slack) & (x <= x_max + slack)
     is_in &= (y >= y_min - slack) & (y <= y_max + slack)
-    return np.asarray(is_known & is_in)
+    return np.asarray(is_in)
 
 
 def _list_inside(entries: _Entries, places: Any, slack: float) -> Iterator[Ints]:
@@ -146,7 +152,8 @@ def _list_inside(entries: _Entries, places: Any, slack: float) -> Iterator[Ints]
     order, start, stop = _search(entries, places[0], slack)
     width = stop - start
     for first, last in zip(entries.first[:-1], entries.first[1:], strict=True):
-        # Begin where the fewest users are between the left and the right edge.
+        # Begin where the fewest users are between the left and the right edge: nobody is there
+        # at an instant that the log does not have.
         pivot = first + int(np.argmin(width[first:last]))
         user = np.zeros(0, np.int64)
         if width[pivot]:
@@ -163,12 +170,9 @@ def _search(entries: _Entries, x: Floats, slack: float) -> tuple[dict[int, Ints]
     """Find, for each entry, the users between its left and right edge in the order of x."""
     order: dict[int, Ints] = {}
     start, stop = np.zeros((2, len(entries.instant)), np.int64)
-    for instant in np.unique(entries.instant).tolist():
-        if not 0 <= instant < len(x):
-            continue
+    for instant, at in entries.list_by_instant(len(x)):
         order[instant] = np.argsort(x[instant], kind="stable")
         ascending = x[instant][order[instant]]
-        at = np.flatnonzero(entries.instant == instant)
         start[at] = np.searchsorted(ascending, entries.rectangle[at, 0] - slack)
         stop[at] = np.searchsorted(ascending, entries.rectangle[at, 2] + slack, "right")
     return order, start, np.maximum(start, stop)
@@ -190,10 +194,7 @@ class _EdgeSearch:
 
     def mark(self, places: Any) -> None:
         """Look for the coordinates of some users, by axis, instant and user."""
-        for instant in np.unique(self._entries.instant).tolist():
-            if not 0 <= instant < places.shape[1]:
-                continue
-            at = np.flatnonzero(self._entries.instant == instant)
+        for instant, at in self._entries.list_by_instant(places.shape[1]):
             for axis, place in enumerate(places[:, instant]):
                 known = np.unique(place[np.isfinite(place)])
                 for side in (axis, axis + 2):
