@@ -17,13 +17,37 @@ from trajcloak.auditor.audited_log import EMPTY_BOX, AuditedLog, AuditedRows, Bo
 from trajcloak.auditor.audited_policy import ABSENT, BundleMembers
 from trajcloak.auditor.audited_times import MOST_TICKS
 from trajcloak.auditor.expected_instants import InstantGrid
-from trajcloak.auditor.expected_region import RegionCells
 from trajcloak.auditor.findings import first_few
 from trajcloak.auditor.user_locations import count_known_instants, enclose_members
 from trajcloak.progress import Progress
 
 STAGE = "following users"
 NOWHERE = np.iinfo(np.int32).max
+
+
+@dataclass(frozen=True)
+class RegionCells:
+    """The region, cut into cells."""
+
+    x_min: float
+    y_min: float
+    side: float
+    height: int
+
+    @property
+    def cell(self) -> float:
+        """Side of a cell."""
+        return float(np.ldexp(self.side, -self.height))
+
+    @property
+    def num_cells(self) -> int:
+        """How many cells an axis has."""
+        return 1 << self.height
+
+    def edges(self, boxes: Any) -> Any:
+        """Compute the published edges of boxes of cells."""
+        corner = np.array([self.x_min, self.y_min, self.x_min, self.y_min])
+        return corner + boxes.astype(np.float64) * self.cell
 
 
 @dataclass
@@ -151,7 +175,10 @@ def _place_rows(members: BundleMembers, grid: InstantGrid, first_set: Ints, show
 def _follow_shard(
     bundles: ExpectedBundles, shard: int, rows: AuditedRows, progress: Progress
 ) -> None:
-    """Follow the users of a shard, window by window; its rows are on the plane."""
+    """Follow the users of a shard, window by window, and list the distinct requests of sets.
+
+    The rows are on the plane.
+    """
     log, grid = bundles.log, bundles.grid
     # No instant is earlier or later, and differences must not overflow.
     sent = np.clip(rows.request_time, -MOST_TICKS, MOST_TICKS)
@@ -171,10 +198,15 @@ def _follow_shard(
         unlisted = np.flatnonzero(takes_part & (bundle < 0))
         bundles.unlisted[window].append(unlisted * log.num_shards + shard)
         chosen = by_window[edges[window] : edges[window + 1]]
-        # What members send who are not shown is withheld.
-        is_shown = instant[chosen] - grid.starts[window] < shown[rows.request_user[chosen]]
-        chosen = chosen[is_shown]
-        _collect_requests(bundles, rows, window, chosen, instant[chosen], bundle)
+        within = instant[chosen] - grid.starts[window]
+        # What is sent by users who are in no bundle, or not shown, is withheld.
+        is_shown = within < shown[rows.request_user[chosen]]
+        chosen, within = chosen[is_shown], within[is_shown]
+        sets, num_kinds = bundles.list_sets(window), len(log.kinds)
+        of_set = bundles.first_set[bundle[rows.request_user[chosen]]] + within - sets.start
+        kind = log.kind_number[rows.request_kind[chosen]]
+        keys = list_distinct(of_set * num_kinds + kind, (sets.stop - sets.start) * num_kinds)
+        bundles.sent.append(keys + sets.start * num_kinds)
 
 
 def _enclose(
@@ -213,23 +245,12 @@ def _enclose(
     return bundle, shown
 
 
-def _collect_requests(
-    bundles: ExpectedBundles,
-    rows: AuditedRows,
-    window: int,
-    chosen: Ints,
-    instant: Ints,
-    bundle: Codes,
-) -> None:
-    """List the distinct requests of the sets of a window; ``chosen`` are those sent in it."""
-    sender = bundle[rows.request_user[chosen]]
-    is_member = sender >= 0
-    within = instant[is_member] - bundles.grid.starts[window]
-    sets, num_kinds = bundles.list_sets(window), len(bundles.log.kinds)
-    of_set = bundles.first_set[sender[is_member]] + within - sets.start
-    kind = bundles.log.kind_number[rows.request_kind[chosen][is_member]]
-    keys = list_distinct(of_set * num_kinds + kind, (sets.stop - sets.start) * num_kinds)
-    bundles.sent.append(keys + sets.start * num_kinds)
+def find_region_problems(bundles: ExpectedBundles) -> list[str]:
+    """Check that the region holds every report on the plane strictly inside."""
+    low, high = np.array(bundles.bounds).reshape(2, 2)
+    corner = np.array([bundles.cells.x_min, bundles.cells.y_min])
+    is_inside = (corner < low).all() and (high < corner + bundles.cells.side).all()
+    return [] if is_inside else ["the region does not hold all reports of the log strictly inside"]
 
 
 def find_member_problems(

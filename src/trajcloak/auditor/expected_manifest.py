@@ -5,10 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from trajcloak.auditor.audited_log import AuditedLog
+from trajcloak.auditor.audited_log import AuditedLog, Box
 from trajcloak.auditor.audited_times import spell_duration, spell_moment
 from trajcloak.auditor.expected_bundles import ExpectedBundles, count_suppressed
-from trajcloak.auditor.expected_region import fit_square
 from trajcloak.options import LogColumns
 from trajcloak.version import __version__
 
@@ -177,10 +176,21 @@ def list_free_values(found: dict[str, Any], bundles: ExpectedBundles) -> list[st
         free.append(f"{name} {value}")
     if found["software"] != f"trajcloak {__version__}":
         free.append("the version of the software")
-    if found["region"] != fit_square(bundles.bounds, in_metres=found["crs"] is not None):
+    if found["region"] != _fit_square(bundles.bounds, in_metres=found["crs"] is not None):
         free.append(
             "the region, which is fixed when a stream begins"
             if "stream" in parameters
             else "a region that is not the one fitted to the log"
         )
     return free
+
+
+def _fit_square(bounds: Box, *, in_metres: bool) -> dict[str, float]:
+    """Fit a region to reports, in multiples of a power of two: about 1/1000 of their extent."""
+    low_x, low_y, high_x, high_y = bounds
+    least = max(10.0 if in_metres else 1.0, max(map(abs, bounds)) * 2.0**-30)
+    extent = max(high_x - low_x, high_y - low_y, least)
+    unit = 2.0 ** math.floor(math.log2(extent)) / 1024
+    left, bottom = ((math.ceil(low / unit) - 1) * unit for low in (low_x, low_y))
+    reach = max(high_x - left, high_y - bottom, least)
+    return {"x_min": left, "y_min": bottom, "side": (math.floor(reach / unit) + 1) * unit}

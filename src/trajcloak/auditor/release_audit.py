@@ -23,8 +23,10 @@ from trajcloak.auditor.canonical_files import (
 )
 from trajcloak.auditor.expected_bundles import (
     ExpectedBundles,
+    RegionCells,
     find_member_problems,
     find_order_problems,
+    find_region_problems,
     follow_users,
 )
 from trajcloak.auditor.expected_cloaks import cover_by_quads, read_node_cloaks
@@ -34,7 +36,6 @@ from trajcloak.auditor.expected_manifest import (
     find_figure_problems,
     list_free_values,
 )
-from trajcloak.auditor.expected_region import RegionCells, find_region_problems
 from trajcloak.auditor.expected_requests import (
     Vocabulary,
     count_possible_senders,
@@ -236,7 +237,7 @@ def _follow(
         bundles = follow_users(
             log, grid, cells, members, manifest["k"], keeps_marks, audit.progress
         )
-        problems = problems + find_region_problems(manifest["region"], bundles.bounds)
+        problems = problems + find_region_problems(bundles)
     audit.findings.record("log", log.num_rows, problems, "rows")
     return bundles
 
