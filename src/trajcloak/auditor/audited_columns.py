@@ -101,8 +101,6 @@ class NumberedValues:
     def number(self, array: Any) -> Codes:
         """Number the values of an array; -1 is null."""
         self.add_type(get_value_type(array))
-        if pa.types.is_null(array.type):
-            return np.full(len(array), -1, np.int32)
         if pa.types.is_dictionary(array.type):
             # A null has index -1, and takes the last entry.
             number: Codes = np.append(self.number(array.dictionary), np.int32(-1))

@@ -24,7 +24,6 @@ from trajcloak.auditor.rows_by_user import (
     compare_with_next,
     find_lower_median,
     mark_conflicts,
-    mark_swapped,
     mark_teleports,
     measure_spread,
     sort_rows_by_user,
@@ -245,7 +244,10 @@ def _mark_swapped_rows(log: AuditedLog, waiting: WaitingRows, columns: LogColumn
         )
         reach = 4 * max(find_lower_median(look_at_spread, count), 0.01)
         for shard, x, y in zip(shards, look("x"), look("y"), strict=True):
-            waiting.add(shard, {"swapped": mark_swapped(x, y, centre, reach)})
+            # Far from the middle of the log, but near it with their axes swapped.
+            is_far = measure_spread(x, y, centre) > 2 * reach
+            is_near = measure_spread(y, x, centre) <= reach
+            waiting.add(shard, {"swapped": is_far & is_near})
 
 
 def _finish_shard(

@@ -106,20 +106,18 @@ class RequestValues:
 
     def finish(self) -> tuple[AuditedKinds, Codes]:
         """List the distinct requests; returns them, and the final number of each number."""
-        if not self.numbered:
-            # Nothing is known about attributes of files without any row.
-            names = list(self.wanted)
-            values = [pa.array([], pa.string()) for _ in names]
-            none = [np.zeros(0, np.int64) for _ in names]
-            return AuditedKinds(names, values, none, self.is_text), np.zeros(0, np.int32)
+        # Nothing is known about attributes of files without any row.
+        numbered = self.numbered or {name: NumberedValues() for name in self.wanted}
+        if not numbered:
+            return AuditedKinds([], [], [], self.is_text), np.zeros(0, np.int32)
         values, codes = [], []
-        for place, of in enumerate(self.numbered.values()):
+        for place, of in enumerate(numbered.values()):
             merged, new = _merge_equal(of.values)
             values.append(merged)
             parts = [distinct[place] for distinct in self._tuples]
             codes.append(new[np.concatenate([np.zeros(0, np.int64), *parts])])
         number, distinct = number_tuples(codes, [len(v) for v in values])
-        kinds = AuditedKinds(list(self.numbered), values, distinct, self.is_text)
+        kinds = AuditedKinds(list(numbered), values, distinct, self.is_text)
         return kinds, number.astype(np.int32)
 
 

@@ -107,8 +107,8 @@ def _find_listed(kinds: AuditedKinds, vocabulary: Vocabulary | None) -> Mask:
     if vocabulary is None:
         return listed
     for name, values, code in zip(kinds.names, kinds.values, kinds.codes, strict=True):
-        listed_here = [pc.cast(pa.scalar(word), pa.string()) for word in vocabulary.get(name, ())]
-        words = pa.array([word.as_py() for word in listed_here], pa.string())
+        given = vocabulary.get(name, ())
+        words = pa.array([pa.scalar(word).cast(pa.string()).as_py() for word in given], pa.string())
         is_word = pc.is_in(pc.cast(values, pa.string()), value_set=words)
         # Null is no value, and takes the last entry.
         listed &= np.append(is_word.to_numpy(zero_copy_only=False), True)[code]

@@ -163,11 +163,11 @@ def _read_instants(
                 f"or timestamps with or without a zone, as there; convert it"
             )
         moments.append(times.ticks - grid.origin)
-    first = moments[0] // grid.every
     # The instants within [t_start, t_end); if there are none, the one before t_start.
-    inside = -(-moments[0] // grid.every), -(-moments[1] // grid.every)
-    has_any = inside[1] > inside[0]
-    return np.where(has_any, inside[0], first), np.where(has_any, inside[1], first + 1)
+    before = moments[0] // grid.every
+    start, stop = (-(-moment // grid.every) for moment in moments)
+    has_any = stop > start
+    return np.where(has_any, start, before), np.where(has_any, stop, before + 1)
 
 
 @dataclass(frozen=True)
