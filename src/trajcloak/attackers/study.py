@@ -237,10 +237,7 @@ def _find_breach(
     algorithm: str,
     bundled: Policy,
 ) -> Breach | None:
-    """Choose the breach with the fewest candidates and, among those, the fewest requests.
-
-    Only senders who are in a bundle are considered.
-    """
+    """Choose the breach, of a sender in a bundle, with the fewest candidates, then requests."""
     first = sent.first[:-1]
     bundle = bundled.bundle[sent.user[first]]
     is_found = (candidates[first] < k) & (bundle >= 0)

@@ -226,10 +226,9 @@ def _count_shards(files: Sequence[Any], memory: int) -> int:
 
 def _mark_swapped_rows(log: AuditedLog, waiting: WaitingRows, columns: LogColumns) -> None:
     """Mark rows whose axes are swapped, for :func:`_finish_shard` to drop."""
-    if "swapped" not in columns.drop or not log.geographic:
+    shards, count = range(waiting.num_shards), int(waiting.counts.sum())
+    if "swapped" not in columns.drop or not log.geographic or not count:
         return
-    shards = range(waiting.num_shards)
-    count = int(waiting.counts.sum())
 
     def look(name: str) -> Iterator[Floats]:
         return (waiting.look(shard, name) for shard in shards)
@@ -237,17 +236,16 @@ def _mark_swapped_rows(log: AuditedLog, waiting: WaitingRows, columns: LogColumn
     def look_at_spread() -> Iterator[Floats]:
         return (measure_spread(x, y, centre) for x, y in zip(look("x"), look("y"), strict=True))
 
-    if count:
-        centre = (
-            find_lower_median(lambda: look("x"), count),
-            find_lower_median(lambda: look("y"), count),
-        )
-        reach = 4 * max(find_lower_median(look_at_spread, count), 0.01)
-        for shard, x, y in zip(shards, look("x"), look("y"), strict=True):
-            # Far from the middle of the log, but near it with their axes swapped.
-            is_far = measure_spread(x, y, centre) > 2 * reach
-            is_near = measure_spread(y, x, centre) <= reach
-            waiting.add(shard, {"swapped": is_far & is_near})
+    centre = (
+        find_lower_median(lambda: look("x"), count),
+        find_lower_median(lambda: look("y"), count),
+    )
+    reach = 4 * max(find_lower_median(look_at_spread, count), 0.01)
+    for shard, x, y in zip(shards, look("x"), look("y"), strict=True):
+        # Far from the middle of the log, but near it with their axes swapped.
+        is_far = measure_spread(x, y, centre) > 2 * reach
+        is_near = measure_spread(y, x, centre) <= reach
+        waiting.add(shard, {"swapped": is_far & is_near})
 
 
 def _finish_shard(

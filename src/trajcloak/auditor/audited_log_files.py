@@ -320,10 +320,7 @@ def _find_bad_rows(batch: Any, columns: LogColumns, geographic: bool) -> dict[st
 
 
 def _read_coordinate(column: Any, axis: int, geographic: bool) -> tuple[Floats, Mask]:
-    """Read a column as longitudes or x (axis 0), or as latitudes or y.
-
-    Returns the numbers, and which rows have a value that is none, or beyond all places.
-    """
+    """Read a column as longitudes or x (axis 0), or latitudes or y; marks what is no place."""
     values = to_floats(to_plain(column))
     bound = (180.0, 90.0)[axis] if geographic else np.inf
     is_place = np.isfinite(values) & (np.abs(values) <= bound)

@@ -122,10 +122,7 @@ class RequestValues:
 
 
 def _merge_equal(values: Any) -> tuple[Any, Codes]:
-    """List distinct values without equal ones, and the new number of each old one.
-
-    The last new number, for null, is -1.
-    """
+    """List values without equal ones, and the new number of each old one; then -1, for null."""
     encoded = unify_zeros_and_nans(values).dictionary_encode()
     return encoded.dictionary, np.append(encoded.indices.to_numpy(), -1).astype(np.int32)
 

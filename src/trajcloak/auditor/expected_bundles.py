@@ -336,8 +336,6 @@ def find_order_problems(cloaks: Any, bundles: ExpectedBundles) -> list[str]:
 
 def _bound_sets(cloaks: Any, bundles: ExpectedBundles, sets: Ints) -> Any:
     """Find the box around all rows of each of some sets, which have at least one."""
-    if not bundles.members.parts:
-        return cloaks[bundles.first_row[sets]]
     edges = np.column_stack([bundles.first_row[sets], bundles.first_row[sets + 1]]).ravel()
     # What is between the rows of two sets is reduced, too, and left out.
     more = np.concatenate([cloaks, cloaks[:1]])

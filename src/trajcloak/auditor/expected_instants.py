@@ -74,10 +74,7 @@ class InstantGrid:
 def build_instant_grid(
     parameters: dict[str, Any], log: AuditedLog
 ) -> tuple[InstantGrid | None, list[str]]:
-    """Build the grid of instants that the log and the parameters give.
-
-    Returns the grid, if one can be built, and what is wrong with the parameters.
-    """
+    """Build the grid of instants, if there can be one, and list what is wrong with parameters."""
     every = duration_to_ticks(parameters["every"], log.stamped)
     max_gap = duration_to_ticks(parameters["max_gap"], log.stamped)
     kind = "timestamps" if log.stamped else "integer times"

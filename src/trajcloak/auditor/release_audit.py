@@ -339,7 +339,8 @@ def _compare_files(audit: Audit, manifest: dict[str, Any], tables: ExpectedTable
             else:
                 problems = explain_difference(path, tables)
                 problems = _suspect_policy(audit, problems) if name == BUNDLES else problems
-        agree &= audit.findings.record(check, count, problems, what)
+        agree &= not problems
+        audit.findings.record(check, count, problems, what)
     problems = [
         f"{name} has other bytes than its values in the usual encoding" for name in differing
     ]
