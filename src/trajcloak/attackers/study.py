@@ -103,13 +103,11 @@ def attack_policies(
         kinds = pa.table({"request": ["any"]})
         requests = Requests(np.zeros(log.num_rows, np.int32), kinds, np.arange(log.num_rows))
         log = replace(log, requests=requests)
-    releases = {
-        name: anonymize_log(
-            log, Options(k=k, algorithm=name, **options), threads=threads, progress=progress
-        )
-        for name in algorithms
-    }
-    finders = {name: partial(_find_made, log, made) for name, made in releases.items()}
+    finders = {}
+    for name in algorithms:
+        asked = Options(k=k, algorithm=name, **options)
+        made = anonymize_log(log, asked, threads=threads, progress=progress)
+        finders[name] = partial(_find_made, log, made)
     return _attack_windows(prepare(log, Options(k=k, **options), threads), finders, progress)
 
 

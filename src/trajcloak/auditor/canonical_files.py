@@ -174,11 +174,13 @@ def has_same_bytes(path: Path, tables: ExpectedTables) -> bool:
 
 def explain_difference(path: Path, tables: ExpectedTables) -> list[str]:
     """Say how the values of a Parquet file differ from the expected ones, if they do."""
-    is_bundles = path.name == BUNDLES
-    schema = tables.bundles_schema if is_bundles else tables.requests_schema
     table = read_parquet(path)
     if table is None:
         return [f"{path.name} cannot be read as Parquet"]
+    expected = pa.Table.from_batches(
+        tables.build_bundles() if path.name == BUNDLES else tables.build_requests()
+    )
+    schema = expected.schema
     if table.column_names != schema.names:
         return [f"{path.name} does not have the expected columns"]
     problems = [
@@ -186,9 +188,6 @@ def explain_difference(path: Path, tables: ExpectedTables) -> list[str]:
         for field, found in zip(schema, table.schema, strict=True)
         if get_value_type(found) != get_value_type(field)
     ]
-    expected = pa.Table.from_batches(
-        tables.build_bundles() if is_bundles else tables.build_requests()
-    )
     if table.num_rows != expected.num_rows:
         problems.append(f"{path.name} has {table.num_rows:,} rows; expected {expected.num_rows:,}")
     if problems:

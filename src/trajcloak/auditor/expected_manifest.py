@@ -121,7 +121,7 @@ def _find_quantiles(log: AuditedLog) -> dict[str, Any] | None:
     total = np.cumsum([log.gaps[gap] for gap in ordered])
     quantiles = {}
     for name, percent in PERCENT.items():
-        rank = max(-(-percent * int(total[-1]) // 100), 1)
+        rank = -(-percent * int(total[-1]) // 100)
         gap = ordered[int(np.searchsorted(total, rank))]
         quantiles[name] = spell_duration(_round(gap), log.stamped)
     return quantiles
