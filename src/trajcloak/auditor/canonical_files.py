@@ -77,13 +77,6 @@ class ExpectedTables:
         """Whether all request attributes are text, which is written as dictionaries."""
         return all(kind == pa.string() for kind in self.kinds.schema.types)
 
-    @property
-    def requests_schema(self) -> Any:
-        """Names and types of ``requests.parquet``."""
-        text = pa.dictionary(pa.int32(), pa.string())
-        fields = [(f.name, text if self.is_all_text else f.type) for f in self.kinds.schema]
-        return pa.schema([*KEYS, *fields])
-
     def build_bundles(self) -> Iterator[Any]:
         """Build the rows of ``bundles.parquet``, a row group at a time."""
         schema, bundles = self.bundles_schema, self.bundles
@@ -105,11 +98,11 @@ class ExpectedTables:
 
     def build_requests(self) -> Iterator[Any]:
         """Build the rows of ``requests.parquet``, a row group at a time; at least one, if empty."""
-        schema, entries = self.requests_schema, self.entries
-        values = [
-            self.kinds[field.name].combine_chunks().cast(field.type)
-            for field in list(schema)[len(KEYS) :]
-        ]
+        entries, values = self.entries, [c.combine_chunks() for c in self.kinds.columns]
+        if self.is_all_text:
+            values = [v.cast(pa.dictionary(pa.int32(), pa.string())) for v in values]
+        types = zip(self.kinds.column_names, [v.type for v in values], strict=True)
+        schema = pa.schema([*KEYS, *types])
         for start in range(0, max(len(entries.kind), 1), ROWS_PER_GROUP):
             rows = slice(start, start + ROWS_PER_GROUP)
             bundle, window = entries.bundle[rows], entries.window[rows]
