@@ -363,6 +363,10 @@ def _compare_files(audit: Audit, manifest: dict[str, Any], tables: ExpectedTable
 
 
 def _is_of_another_version(release: Path, manifest: dict[str, Any]) -> bool:
-    encoders = {pq.read_metadata(release / name).created_by for name in (BUNDLES, REQUESTS)}
+    try:
+        encoders = {pq.read_metadata(release / name).created_by for name in (BUNDLES, REQUESTS)}
+    except ValueError:
+        # A damaged name is not ours.
+        return True
     is_own_encoder = encoders == {f"parquet-cpp-arrow version {pa.cpp_version}"}
     return manifest["software"] != f"trajcloak {__version__}" or not is_own_encoder
