@@ -202,6 +202,12 @@ def test_bytes_of_another_version_cannot_be_compared(world):
     assert "--rewrite" in report["bytes"].detail
 
 
+def test_a_damaged_name_of_the_encoder(world):
+    path = world.release / REQUESTS
+    path.write_bytes(path.read_bytes().replace(b"parquet-cpp-arrow", b"\x86arquet-cpp-arrow"))
+    assert list_failed(world.audit()) == {"bytes"}
+
+
 def test_a_version_alone_does_not_matter(world):
     set_fields(software="trajcloak 99.0")(world)
     assert world.audit().passed

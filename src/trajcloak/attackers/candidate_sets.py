@@ -116,7 +116,7 @@ def attack_snapshots(
     parts = run_sliced(
         lambda a, b: _intersect(requests, policy, has_row, a, b, sizes), sizes.shape[1], threads
     )
-    possible = np.concatenate([np.empty(0, np.int32), *parts])
+    possible = np.concatenate(parts)
     sender = np.repeat(np.arange(sizes.shape[1]), np.diff(sent.first))
     linked, linked_mapped, linked_reported = sizes[:, sender]
     found = {
@@ -170,8 +170,8 @@ def attack_bundles(
     parts = run_sliced(
         lambda a, b: _list_reporters(groups, users, has_row, a, b, count), len(bundle), threads
     )
-    user = np.concatenate([np.empty(0, np.int32), *parts])
-    return found, Suspects(group, kind.astype(np.int32), np.append(0, np.cumsum(count)), user)
+    first = np.append(0, np.cumsum(count))
+    return found, Suspects(group, kind.astype(np.int32), first, np.concatenate(parts))
 
 
 def link_windows(windows: Sequence[Suspects], num_users: int) -> npt.NDArray[np.int64]:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -47,12 +47,8 @@ from trajcloak.replay import (
 from trajcloak.snapshot import BULK_DP, SNAPSHOT_POLICIES, Snapshot, solve_snapshot
 from trajcloak.trajectories import Window
 
-
-class AttackedWindow(NamedTuple):
-    """What attackers of bundles have of a window: the policy of its participants, and requests."""
-
-    policy: Policy
-    shown: Shown
+Finder = Callable[[Window], tuple[Policy, Shown] | None]
+"""Finds the bundles of a window's participants and their requests; None if none are published."""
 
 
 @dataclass(frozen=True)
@@ -103,25 +99,19 @@ def attack_policies(
         raise OptionError("no algorithm is named; expected at least one; pass --algorithms")
     threads = choose_threads(threads)
     if not log.requests.kinds.num_columns:
-        log = _take_rows_for_requests(log)
-    releases = {
-        name: anonymize_log(
-            log, Options(k=k, algorithm=name, **options), threads=threads, progress=progress
-        )
-        for name in algorithms
-    }
-    finders = {name: partial(_find_made, log, made) for name, made in releases.items()}
-    return attack_windows(prepare(log, Options(k=k, **options), threads), finders, progress)
+        # Let every row carry the same request.
+        kinds = pa.table({"request": ["any"]})
+        requests = Requests(np.zeros(log.num_rows, np.int32), kinds, np.arange(log.num_rows))
+        log = replace(log, requests=requests)
+    finders = {}
+    for name in algorithms:
+        asked = Options(k=k, algorithm=name, **options)
+        made = anonymize_log(log, asked, threads=threads, progress=progress)
+        finders[name] = partial(_find_made, log, made)
+    return _attack_windows(prepare(log, Options(k=k, **options), threads), finders, progress)
 
 
-def _take_rows_for_requests(log: RequestLog) -> RequestLog:
-    """Let every row carry the same request."""
-    kinds = pa.table({"request": ["any"]})
-    requests = Requests(np.zeros(log.num_rows, np.int32), kinds, np.arange(log.num_rows))
-    return replace(log, requests=requests)
-
-
-def _find_made(log: RequestLog, made: RunResult, window: Window) -> AttackedWindow | None:
+def _find_made(log: RequestLog, made: RunResult, window: Window) -> tuple[Policy, Shown] | None:
     """Find the bundles of a window in what was made of a log."""
     parts = [bundles for bundles in made.windows if bundles.window == window.number]
     if not parts:
@@ -129,10 +119,8 @@ def _find_made(log: RequestLog, made: RunResult, window: Window) -> AttackedWind
     bundles = join_bundles(parts)
     bundle = np.repeat(np.arange(len(bundles.sizes), dtype=np.int32), bundles.sizes)
     member = pc.index_in(log.users.take(pa.array(window.user)), bundles.ids).fill_null(-1)
-    return AttackedWindow(
-        Policy(np.append(bundle, np.int32(-1))[member.to_numpy()], bundles.cloaks),
-        Shown(bundles.request_bundle, bundles.request_instant, bundles.request_kind),
-    )
+    policy = Policy(np.append(bundle, np.int32(-1))[member.to_numpy()], bundles.cloaks)
+    return policy, Shown(bundles.request_bundle, bundles.request_instant, bundles.request_kind)
 
 
 def attack_release(
@@ -156,7 +144,7 @@ def attack_release(
     _, (kind,) = merge_kinds([pa.table(values)])
     bundle_id, instant = (requests[name].to_numpy() for name in ("bundle_id", "instant"))
 
-    def find(window: Window) -> AttackedWindow | None:
+    def find(window: Window) -> tuple[Policy, Shown] | None:
         number = find_bundles(log, window, members, policy)
         if (number < 0).all():
             return None
@@ -164,32 +152,25 @@ def attack_release(
         cells = grid.to_cells(published.cloaks)
         first = published.first_id
         here = slice(*np.searchsorted(bundle_id, [first, first + len(published.users)]))
-        return AttackedWindow(
-            Policy(
-                bundle=np.where(number < 0, -1, number - first).astype(np.int32),
-                cloaks=np.ascontiguousarray(cells.transpose(1, 2, 0), np.uint32),
-            ),
-            Shown(
-                (bundle_id[here] - first).astype(np.int32),
-                (instant[here] - window.start).astype(np.int32),
-                kind[here],
-            ),
+        bundled = Policy(
+            bundle=np.where(number < 0, -1, number - first).astype(np.int32),
+            cloaks=np.ascontiguousarray(cells.transpose(1, 2, 0), np.uint32),
         )
+        shown = Shown(
+            (bundle_id[here] - first).astype(np.int32),
+            (instant[here] - window.start).astype(np.int32),
+            kind[here],
+        )
+        return bundled, shown
 
     prepared = prepare_like_release(log, release, choose_threads(threads))
-    return attack_windows(prepared, {str(release.manifest["algorithm"]): find}, progress)
+    return _attack_windows(prepared, {str(release.manifest["algorithm"]): find}, progress)
 
 
-def attack_windows(
-    prepared: Prepared,
-    finders: Mapping[str, Callable[[Window], AttackedWindow | None]],
-    progress: Progress,
+def _attack_windows(
+    prepared: Prepared, finders: Mapping[str, Finder], progress: Progress
 ) -> Attack:
-    """Attack the snapshot policies and some policies of bundles, window by window.
-
-    ``finders`` are, for each policy by name, the function that finds the bundles of a window, or
-    None if it is not published.
-    """
+    """Attack the snapshot policies and some policies of bundles, by name, window by window."""
     log, k, threads = prepared.log, prepared.layout.asked.k, prepared.threads
     height = prepared.layout.region.height
     names = [*SNAPSHOT_POLICIES, *finders]
@@ -222,7 +203,7 @@ def attack_windows(
             if breach is None:
                 candidates = found[BULK_DP][0][TP_AWARE]
                 breach = _find_breach(
-                    snapshots[BULK_DP], candidates, sent, window, k, name, bundled.policy
+                    snapshots[BULK_DP], candidates, sent, window, k, name, bundled[0]
                 )
         for name, (sizes, possible) in found.items():
             gathered[name].append(sizes)
@@ -254,10 +235,7 @@ def _find_breach(
     algorithm: str,
     bundled: Policy,
 ) -> Breach | None:
-    """Choose the breach with the fewest candidates and, among those, the fewest requests.
-
-    Only senders who are in a bundle are considered.
-    """
+    """Choose the breach, of a sender in a bundle, with the fewest candidates, then requests."""
     first = sent.first[:-1]
     bundle = bundled.bundle[sent.user[first]]
     is_found = (candidates[first] < k) & (bundle >= 0)

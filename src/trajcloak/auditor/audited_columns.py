@@ -4,12 +4,16 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from trajcloak.parquet.memory_check import check_parquet
 
 Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]
@@ -35,18 +39,16 @@ def run_in_parts(count: int, work: Callable[[int, int], Any]) -> list[Any]:
         return list(pool.map(work, edges[:-1], edges[1:]))
 
 
-def decode_array(array: Any) -> Any:
-    """Decode dictionaries and repeated values, and cast all kinds of text to one type."""
-    while isinstance(array, pa.ExtensionArray):
-        array = array.storage
-    if pa.types.is_run_end_encoded(array.type):
-        array = pc.run_end_decode(array)
-    if pa.types.is_dictionary(array.type):
-        array = pc.cast(array, array.type.value_type)
-    kind = array.type
-    if pa.types.is_large_string(kind) or str(kind) == "string_view":
-        return pc.cast(array, pa.string())
-    return array
+def read_parquet(path: Path, columns: list[str] | None = None) -> Any:
+    """Read a table, or some of its columns, as far as it has them; None if it is damaged."""
+    try:
+        check_parquet(path)
+        with pq.ParquetFile(path) as file:
+            table = file.read(columns)
+        table.validate(full=True)
+    except UNREADABLE:
+        return None
+    return table
 
 
 def unify_zeros_and_nans(values: Any) -> Any:
@@ -99,8 +101,6 @@ class NumberedValues:
     def number(self, array: Any) -> Codes:
         """Number the values of an array; -1 is null."""
         self.add_type(get_value_type(array))
-        if pa.types.is_null(array.type):
-            return np.full(len(array), -1, np.int32)
         if pa.types.is_dictionary(array.type):
             # A null has index -1, and takes the last entry.
             number: Codes = np.append(self.number(array.dictionary), np.int32(-1))
@@ -172,13 +172,7 @@ def number_tuples(
 
 
 def list_ranges(start: Ints, count: Ints) -> Ints:
-    """List the numbers of ranges, one range after another: ``count`` numbers from ``start`` on.
-
-    Examples
-    --------
-    >>> list_ranges(np.array([7, 0]), np.array([2, 3])).tolist()
-    [7, 8, 0, 1, 2]
-    """
+    """List the numbers of ranges, one range after another: ``count`` numbers from ``start`` on."""
     before = np.cumsum(count) - count
     numbers: Ints = np.repeat(start - before, count) + np.arange(int(count.sum()))
     return numbers

@@ -24,7 +24,6 @@ from trajcloak.auditor.rows_by_user import (
     compare_with_next,
     find_lower_median,
     mark_conflicts,
-    mark_swapped,
     mark_teleports,
     measure_spread,
     sort_rows_by_user,
@@ -43,6 +42,8 @@ MOST_SHARDS = 1024
 FASTEST = 340.0
 """Metres per second, where no other speed is given."""
 
+PROJECTION = "+proj=laea +lat_0={lat} +lon_0={lon} +datum=WGS84 +units=m +no_defs"
+
 Box = tuple[float, ...]
 """Least x and y, greatest x and y."""
 
@@ -55,7 +56,7 @@ class AuditedRows:
 
     first: Ints  # where the rows of each user start
     time: Ints  # in ticks
-    x: Floats  # as the log has it
+    x: Floats  # as the log has it, unless projected
     y: Floats
     request_user: Codes
     request_time: Ints
@@ -85,8 +86,7 @@ class AuditedLog:
     num_users: int = 0
     earliest: int = 2**62
     latest: int = -(2**62)
-    origin: int = 0  # some time of the log
-    step: int = 0  # the greatest common divisor of the differences from there
+    step: int = 0  # the greatest common divisor of the differences of times
     bounds: Box = EMPTY_BOX
     # Least and greatest longitude if those in the west are continued beyond 180 degrees.
     eastern: tuple[float, float] = (np.inf, -np.inf)
@@ -113,14 +113,28 @@ class AuditedLog:
         low, high = self.eastern
         return self.geographic and east - west > 180.0 and high - low <= 180.0
 
-    def project(self, rows: AuditedRows, crs: str | None) -> tuple[Floats, Floats]:
-        """Compute planar coordinates of rows; not finite where the projection has none."""
-        if not self.geographic or crs is None:
-            return rows.x, rows.y
+    @property
+    def plane_crs(self) -> str | None:
+        """The coordinate system of the plane: the log's own, or a projection.
+
+        It is centred on the log, to two decimals of a degree.
+        """
+        if not self.geographic:
+            return self.crs
+        west, south, east, north = self.bounds
+        if self.crosses_meridian:
+            west, east = self.eastern
+        lon, lat = round((west + east) / 2, 2), round((south + north) / 2, 2)
+        return PROJECTION.format(lat=lat, lon=lon)
+
+    def project(self, rows: AuditedRows) -> AuditedRows:
+        """Project rows to the plane; coordinates are not finite where it has no place for them."""
+        if not self.geographic:
+            return rows
         lon = continue_east(rows.x) if self.crosses_meridian else rows.x
-        transformer = pyproj.Transformer.from_crs(self.crs, crs, always_xy=True)
+        transformer = pyproj.Transformer.from_crs(self.crs, self.plane_crs, always_xy=True)
         x, y = transformer.transform(lon, rows.y)
-        return x, y
+        return replace(rows, x=x, y=y)
 
 
 def continue_east(longitude: Floats) -> Floats:
@@ -212,10 +226,9 @@ def _count_shards(files: Sequence[Any], memory: int) -> int:
 
 def _mark_swapped_rows(log: AuditedLog, waiting: WaitingRows, columns: LogColumns) -> None:
     """Mark rows whose axes are swapped, for :func:`_finish_shard` to drop."""
-    if "swapped" not in columns.drop or not log.geographic:
+    shards, count = range(waiting.num_shards), int(waiting.counts.sum())
+    if "swapped" not in columns.drop or not log.geographic or not count:
         return
-    shards = range(waiting.num_shards)
-    count = int(waiting.counts.sum())
 
     def look(name: str) -> Iterator[Floats]:
         return (waiting.look(shard, name) for shard in shards)
@@ -223,14 +236,16 @@ def _mark_swapped_rows(log: AuditedLog, waiting: WaitingRows, columns: LogColumn
     def look_at_spread() -> Iterator[Floats]:
         return (measure_spread(x, y, centre) for x, y in zip(look("x"), look("y"), strict=True))
 
-    if count:
-        centre = (
-            find_lower_median(lambda: look("x"), count),
-            find_lower_median(lambda: look("y"), count),
-        )
-        reach = 4 * max(find_lower_median(look_at_spread, count), 0.01)
-        for shard, x, y in zip(shards, look("x"), look("y"), strict=True):
-            waiting.add(shard, {"swapped": mark_swapped(x, y, centre, reach)})
+    centre = (
+        find_lower_median(lambda: look("x"), count),
+        find_lower_median(lambda: look("y"), count),
+    )
+    reach = 4 * max(find_lower_median(look_at_spread, count), 0.01)
+    for shard, x, y in zip(shards, look("x"), look("y"), strict=True):
+        # Far from the middle of the log, but near it with their axes swapped.
+        is_far = measure_spread(x, y, centre) > 2 * reach
+        is_near = measure_spread(y, x, centre) <= reach
+        waiting.add(shard, {"swapped": is_far & is_near})
 
 
 def _finish_shard(
@@ -305,9 +320,8 @@ def _add_up(log: AuditedLog, rows: AuditedRows) -> None:
     for tick, count in [(usual, regular), *zip(ticks.tolist(), counts.tolist(), strict=True)]:
         if count:
             log.gaps[tick] = log.gaps.get(tick, 0) + count
-    if not log.num_rows:
-        log.origin = int(time[0])
-    log.step = math.gcd(log.step, int(np.gcd.reduce(time - log.origin)))
+    some_time = log.earliest if log.num_rows else time[0]
+    log.step = math.gcd(log.step, int(np.gcd.reduce(time - some_time)))
     log.num_rows += len(time)
     log.num_users += int((np.diff(first) > 0).sum())
     log.earliest = min(log.earliest, int(time.min()))

@@ -20,7 +20,6 @@ from trajcloak.auditor.audited_columns import (
     Ints,
     Mask,
     NumberedValues,
-    decode_array,
     match_ids,
     to_floats,
     try_cast,
@@ -30,10 +29,12 @@ from trajcloak.auditor.audited_times import local_to_utc, read_ticks
 from trajcloak.errors import InputError, OptionError, OutputError
 from trajcloak.log.file_columns import LogSystem
 from trajcloak.log.files import count_rows, stream_batches
+from trajcloak.log.types import to_plain
 from trajcloak.options import DROPPABLE, LogColumns
 from trajcloak.progress import Progress
 
 READING = "reading log"
+NO_CLIP = (-np.inf, -np.inf, np.inf, np.inf)
 
 
 class WaitingRows:
@@ -103,20 +104,24 @@ class LogReader:
         self._system, self._columns = system, columns
         self._requests, self._waiting, self._after = requests, waiting, after
         self._users = NumberedValues()
+        # Whether ids may be numbers that are written as text.
+        self._has_text_ids: bool = system.has_text_ids or (
+            after is not None and after._has_text_ids
+        )
         self._own_kind: tuple[bool, bool] | None = None
-        self.num_read = self._num_seen = 0
+        self.num_read = 0
         self.dropped = dict.fromkeys(("clip", *DROPPABLE), 0)
         self.ambiguous = self.nonexistent = 0
 
     def read(self, files: Sequence[Any], progress: Progress) -> None:
         """Read all files."""
-        expected = count_rows(files)
+        expected, num_seen = count_rows(files), 0
         chunk = _Chunk()
         for batch in stream_batches(files, self._columns):
             self._add(batch, chunk)
-            self._num_seen += batch.num_rows
+            num_seen += batch.num_rows
             # Sorting is still to come, so that the stage ends only after it.
-            progress(READING, self._num_seen, expected + 1 if expected else 0)
+            progress(READING, num_seen, expected + 1 if expected else 0)
             if chunk.num_rows >= self._waiting.chunk:
                 self._end_chunk(chunk)
                 chunk = _Chunk()
@@ -155,13 +160,24 @@ class LogReader:
             keep = _read_truths(batch.column(columns.is_report), columns.is_report)
         self.num_read += int(keep.sum())
         if columns.clip is not None or columns.drop:
-            for reason, bad in _find_bad_rows(batch, columns, self._system.geographic).items():
-                self.dropped[reason] += int((bad & keep).sum())
-                keep &= ~bad
+            (x, wild_x), (y, wild_y) = (
+                _read_coordinate(batch.column(2 + axis), axis, self._system.geographic)
+                for axis in (0, 1)
+            )
+            low_x, low_y, high_x, high_y = columns.clip or NO_CLIP
+            for reason, bad in (
+                ("empty", _find_empty(batch.columns[:4])),
+                ("out-of-range", wild_x | wild_y),
+                ("null-island", (x == 0.0) & (y == 0.0)),
+                ("clip", (x < low_x) | (y < low_y) | (x > high_x) | (y > high_y)),
+            ):
+                if reason in ("clip", *columns.drop):
+                    self.dropped[reason] += int((bad & keep).sum())
+                    keep &= ~bad
         return batch if keep.all() else batch.filter(pa.array(keep))
 
     def _take_users(self, column: Any) -> Any:
-        column = decode_array(column)
+        column = to_plain(column)
         if pa.types.is_integer(column.type):
             column = pc.cast(column, pa.string() if self._has_text_ids else pa.int64())
         elif not pa.types.is_string(column.type):
@@ -171,14 +187,8 @@ class LogReader:
             )
         return column
 
-    @property
-    def _has_text_ids(self) -> bool:
-        """Whether ids may be numbers that are written as text."""
-        own = self._system.has_text_ids
-        return own if self._after is None else own or self._after._has_text_ids
-
     def _take_times(self, column: Any) -> Ints:
-        times = read_ticks(decode_array(column))
+        times = read_ticks(to_plain(column))
         kind = None if times is None else (times.stamped, times.zoned)
         self._own_kind = self._own_kind or kind
         if times is None or kind != self._own_kind:
@@ -302,29 +312,9 @@ def _find_empty(columns: Sequence[Any]) -> Mask:
     return empty
 
 
-def _find_bad_rows(batch: Any, columns: LogColumns, geographic: bool) -> dict[str, Mask]:
-    """Mark, by reason, the rows of a batch that are to be dropped for their own values."""
-    (x, wild_x), (y, wild_y) = (
-        _read_coordinate(batch.column(2 + axis), axis, geographic) for axis in (0, 1)
-    )
-    found = {
-        "empty": _find_empty(batch.columns[:4]),
-        "out-of-range": wild_x | wild_y,
-        "null-island": (x == 0.0) & (y == 0.0),
-    }
-    chosen = {reason: mask for reason, mask in found.items() if reason in columns.drop}
-    if columns.clip is not None:
-        low_x, low_y, high_x, high_y = columns.clip
-        chosen["clip"] = (x < low_x) | (y < low_y) | (x > high_x) | (y > high_y)
-    return chosen
-
-
 def _read_coordinate(column: Any, axis: int, geographic: bool) -> tuple[Floats, Mask]:
-    """Read a column as longitudes or x (axis 0), or as latitudes or y.
-
-    Returns the numbers, and which rows have a value that is none, or beyond all places.
-    """
-    values = to_floats(decode_array(column))
+    """Read a column as longitudes or x (axis 0), or latitudes or y; marks what is no place."""
+    values = to_floats(to_plain(column))
     bound = (180.0, 90.0)[axis] if geographic else np.inf
     is_place = np.isfinite(values) & (np.abs(values) <= bound)
     return values, ~is_place & column.is_valid().to_numpy(zero_copy_only=False)
@@ -332,7 +322,7 @@ def _read_coordinate(column: Any, axis: int, geographic: bool) -> tuple[Floats, 
 
 def _read_truths(column: Any, name: str) -> Mask:
     # As text, so that no number but 0 and 1 is taken for a truth.
-    texts = try_cast(decode_array(column), pa.string())
+    texts = try_cast(to_plain(column), pa.string())
     truths = None if texts is None else try_cast(texts, pa.bool_())
     if truths is None or truths.null_count:
         raise InputError(

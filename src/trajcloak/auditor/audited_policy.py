@@ -7,13 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from trajcloak.auditor.audited_columns import UNREADABLE, Ints, decode_array, match_ids
+from trajcloak.auditor.audited_columns import Ints, match_ids, read_parquet
 from trajcloak.auditor.audited_log import AuditedLog
 from trajcloak.auditor.expected_instants import InstantGrid
 from trajcloak.auditor.findings import find_rows
-from trajcloak.parquet.memory_check import check_parquet
+from trajcloak.log.types import to_plain
 
 ABSENT = -1
 """Part of a member at an instant at which the member is not shown."""
@@ -46,7 +45,7 @@ def find_exposure(policy: Path, release: Path, parts_per: str | None) -> list[st
     """Check that private files are readable by their owner only, and not in the release."""
     problems = []
     files = {"policy file": policy}
-    if parts_per == "instant" and name_parts_file(policy).is_file():
+    if parts_per == "instant":
         files["file of parts beside the policy file"] = name_parts_file(policy)
     for what, file in files.items():
         mode = stat.S_IMODE(file.stat().st_mode)
@@ -75,13 +74,12 @@ def read_policy(
     if columns is None:
         return None, [f"the policy is no Parquet file with the columns {', '.join(names)}"]
     window, user, bundle, *part = columns
-    if not len(user) or bundle.min() < 0 or bundle.max() >= len(bundle):
+    in_range = len(user) and bundle.min() >= 0 and bundle.max() < len(bundle)
+    if not in_range or not np.bincount(bundle).all():
         return None, ["the bundles of the policy are not numbered 0, 1, 2, ..."]
     order = np.lexsort([user, bundle])
     first = np.append(0, np.cumsum(np.bincount(bundle)))
-    of_bundle = window[order][first[:-1][np.diff(first) > 0]]
-    if len(of_bundle) < len(first) - 1:
-        return None, ["the bundles of the policy are not numbered 0, 1, 2, ..."]
+    of_bundle = window[order][first[:-1]]
     problems = []
     if (of_bundle[bundle] != window).any():
         problems.append("a bundle of the policy is in several windows")
@@ -146,18 +144,13 @@ def _read_parts(
 
 def _read_private(path: Path, names: list[str], log: AuditedLog) -> list[Ints] | None:
     """Read columns of a private file as numbers; None if it does not have exactly these."""
-    try:
-        check_parquet(path)
-        table = pq.read_table(path)
-        table.validate(full=True)
-        if table.column_names != names:
-            return None
-    except UNREADABLE:
+    table = read_parquet(path)
+    if table is None or table.column_names != names:
         return None
     types = {"user_id": log.ids.type, "bundle_id": pa.int64()}
     columns: list[Ints] = []
     for name in names:
-        column = decode_array(table[name].combine_chunks())
+        column = to_plain(table[name].combine_chunks())
         if column.type != types.get(name, pa.int32()) or column.null_count:
             return None
         is_id = name == "user_id"

@@ -17,9 +17,10 @@ from trajcloak.auditor.audited_columns import (
     unify_zeros_and_nans,
 )
 from trajcloak.errors import InputError
-from trajcloak.log.types import flatten_columns
+from trajcloak.log.types import flatten_columns, to_plain
 
 ENCODED_TEXT = pa.dictionary(pa.int32(), pa.string())
+"""Values of this type are numbered as they are, which is faster."""
 
 
 @dataclass(frozen=True)
@@ -59,10 +60,12 @@ class RequestValues:
         """List the rows of a batch that have a request, and their values by attribute."""
         if not self.wanted:
             return np.zeros(0, np.int64), []
-        columns = {
-            name: _to_text(column) if self.is_text else _to_plain(column)
-            for name, column in flatten_columns(batch, self.wanted).items()
-        }
+        columns = flatten_columns(batch, self.wanted)
+        for name, column in columns.items():
+            if self.is_text:
+                columns[name] = _to_text(column)
+            elif column.type != ENCODED_TEXT:
+                columns[name] = to_plain(column)
         if not self.numbered:
             self.numbered = {name: NumberedValues() for name in columns}
         if list(columns) != list(self.numbered):
@@ -103,40 +106,30 @@ class RequestValues:
 
     def finish(self) -> tuple[AuditedKinds, Codes]:
         """List the distinct requests; returns them, and the final number of each number."""
-        if not self.numbered:
-            # Nothing is known about attributes of files without any row.
-            names = list(self.wanted)
-            values = [pa.array([], pa.string()) for _ in names]
-            none = [np.zeros(0, np.int64) for _ in names]
-            return AuditedKinds(names, values, none, self.is_text), np.zeros(0, np.int32)
+        # Nothing is known about attributes of files without any row.
+        numbered = self.numbered or {name: NumberedValues() for name in self.wanted}
+        if not numbered:
+            return AuditedKinds([], [], [], self.is_text), np.zeros(0, np.int32)
         values, codes = [], []
-        for place, of in enumerate(self.numbered.values()):
+        for place, of in enumerate(numbered.values()):
             merged, new = _merge_equal(of.values)
             values.append(merged)
             parts = [distinct[place] for distinct in self._tuples]
             codes.append(new[np.concatenate([np.zeros(0, np.int64), *parts])])
         number, distinct = number_tuples(codes, [len(v) for v in values])
-        kinds = AuditedKinds(list(self.numbered), values, distinct, self.is_text)
+        kinds = AuditedKinds(list(numbered), values, distinct, self.is_text)
         return kinds, number.astype(np.int32)
 
 
 def _merge_equal(values: Any) -> tuple[Any, Codes]:
-    """List distinct values without equal ones, and the new number of each old one.
-
-    The last new number, for null, is -1.
-    """
+    """List values without equal ones, and the new number of each old one; then -1, for null."""
     encoded = unify_zeros_and_nans(values).dictionary_encode()
     return encoded.dictionary, np.append(encoded.indices.to_numpy(), -1).astype(np.int32)
 
 
-def _to_plain(column: Any) -> Any:
-    """Decode a dictionary, unless it is one of texts, which is numbered faster as it is."""
-    return column if column.type == ENCODED_TEXT else pc.cast(column, get_value_type(column))
-
-
 def _to_text(column: Any) -> Any:
     """Write values as text, numbers in plain notation: 1.0 and 1 become the same text."""
-    plain = pc.cast(column, get_value_type(column))
+    plain = to_plain(column)
     if pa.types.is_string(plain.type):
         return plain
     if not pa.types.is_floating(plain.type):

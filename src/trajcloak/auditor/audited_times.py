@@ -67,7 +67,7 @@ def duration_to_ticks(value: object, stamped: bool) -> int | None:
     if stamped and isinstance(value, str):
         match = _DURATION.fullmatch(value)
         ticks = int(match[1]) * _MICROSECONDS[match[2]] if match else 0
-    elif not stamped and isinstance(value, int) and not isinstance(value, bool):
+    elif not stamped and isinstance(value, int):
         ticks = value
     return ticks if 0 < ticks <= MOST_TICKS else None
 

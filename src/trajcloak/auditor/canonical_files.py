@@ -14,14 +14,12 @@ from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pyproj
 
-from trajcloak.auditor.audited_columns import UNREADABLE, get_value_type
+from trajcloak.auditor.audited_columns import get_value_type, read_parquet
 from trajcloak.auditor.expected_bundles import ExpectedBundles
 from trajcloak.auditor.expected_requests import ShownEntries
 from trajcloak.auditor.findings import find_rows
-from trajcloak.parquet.memory_check import check_parquet
 from trajcloak.release.row_groups import ROWS_PER_GROUP, encode_row_group, join_row_groups
 
 BUNDLES, MANIFEST, REQUESTS = "bundles.parquet", "manifest.json", "requests.parquet"
@@ -79,13 +77,6 @@ class ExpectedTables:
         """Whether all request attributes are text, which is written as dictionaries."""
         return all(kind == pa.string() for kind in self.kinds.schema.types)
 
-    @property
-    def requests_schema(self) -> Any:
-        """Names and types of ``requests.parquet``."""
-        text = pa.dictionary(pa.int32(), pa.string())
-        fields = [(f.name, text if self.is_all_text else f.type) for f in self.kinds.schema]
-        return pa.schema([*KEYS, *fields])
-
     def build_bundles(self) -> Iterator[Any]:
         """Build the rows of ``bundles.parquet``, a row group at a time."""
         schema, bundles = self.bundles_schema, self.bundles
@@ -107,11 +98,11 @@ class ExpectedTables:
 
     def build_requests(self) -> Iterator[Any]:
         """Build the rows of ``requests.parquet``, a row group at a time; at least one, if empty."""
-        schema, entries = self.requests_schema, self.entries
-        values = [
-            self.kinds[field.name].combine_chunks().cast(field.type)
-            for field in list(schema)[len(KEYS) :]
-        ]
+        entries, values = self.entries, [c.combine_chunks() for c in self.kinds.columns]
+        if self.is_all_text:
+            values = [v.cast(pa.dictionary(pa.int32(), pa.string())) for v in values]
+        types = zip(self.kinds.column_names, [v.type for v in values], strict=True)
+        schema = pa.schema([*KEYS, *types])
         for start in range(0, max(len(entries.kind), 1), ROWS_PER_GROUP):
             rows = slice(start, start + ROWS_PER_GROUP)
             bundle, window = entries.bundle[rows], entries.window[rows]
@@ -176,14 +167,13 @@ def has_same_bytes(path: Path, tables: ExpectedTables) -> bool:
 
 def explain_difference(path: Path, tables: ExpectedTables) -> list[str]:
     """Say how the values of a Parquet file differ from the expected ones, if they do."""
-    is_bundles = path.name == BUNDLES
-    schema = tables.bundles_schema if is_bundles else tables.requests_schema
-    try:
-        check_parquet(path)
-        table = pq.read_table(path)
-        table.validate(full=True)
-    except UNREADABLE:
+    table = read_parquet(path)
+    if table is None:
         return [f"{path.name} cannot be read as Parquet"]
+    expected = pa.Table.from_batches(
+        tables.build_bundles() if path.name == BUNDLES else tables.build_requests()
+    )
+    schema = expected.schema
     if table.column_names != schema.names:
         return [f"{path.name} does not have the expected columns"]
     problems = [
@@ -191,8 +181,6 @@ def explain_difference(path: Path, tables: ExpectedTables) -> list[str]:
         for field, found in zip(schema, table.schema, strict=True)
         if get_value_type(found) != get_value_type(field)
     ]
-    batches = list(tables.build_bundles() if is_bundles else tables.build_requests())
-    expected = pa.Table.from_batches(batches)
     if table.num_rows != expected.num_rows:
         problems.append(f"{path.name} has {table.num_rows:,} rows; expected {expected.num_rows:,}")
     if problems:
@@ -206,9 +194,7 @@ def explain_difference(path: Path, tables: ExpectedTables) -> list[str]:
 def _find_differing(found: Any, expected: Any) -> Any:
     """Find the rows in which two columns differ."""
     plain = get_value_type(expected)
-    one, other = (
-        pa.concat_arrays(c.cast(plain).chunks or [pa.array([], plain)]) for c in (found, expected)
-    )
+    one, other = (column.cast(plain).combine_chunks() for column in (found, expected))
     # Distinct values get distinct numbers; floats are told apart by their bits.
     if pa.types.is_floating(plain):
         bits = pa.int64() if plain == pa.float64() else pa.int32()
@@ -216,18 +202,3 @@ def _find_differing(found: Any, expected: Any) -> Any:
     both = pa.concat_arrays([one, other]).dictionary_encode()
     code = both.indices.fill_null(-1).to_numpy(zero_copy_only=False)
     return code[: len(one)] != code[len(one) :]
-
-
-def find_encoder(path: Path) -> str:
-    """Find the name of the library that says that it wrote a Parquet file; its own word only."""
-    try:
-        return str(pq.read_metadata(path).created_by)
-    except UNREADABLE:
-        return ""
-
-
-def get_own_encoder() -> str:
-    """Get the name of the library that writes Parquet files here."""
-    sink = pa.BufferOutputStream()
-    pq.write_table(pa.table({}), sink)
-    return str(pq.read_metadata(pa.BufferReader(sink.getvalue())).created_by)

@@ -5,18 +5,49 @@ from typing import Any
 
 import numpy as np
 
-from trajcloak.auditor.audited_columns import Codes, Ints, Mask, list_distinct, list_ranges
+from trajcloak.auditor.audited_columns import (
+    Codes,
+    Ints,
+    Mask,
+    list_distinct,
+    list_ranges,
+    run_in_parts,
+)
 from trajcloak.auditor.audited_log import EMPTY_BOX, AuditedLog, AuditedRows, Box, widen
 from trajcloak.auditor.audited_policy import ABSENT, BundleMembers
 from trajcloak.auditor.audited_times import MOST_TICKS
 from trajcloak.auditor.expected_instants import InstantGrid
-from trajcloak.auditor.expected_region import RegionCells, find_plane_crs
 from trajcloak.auditor.findings import first_few
-from trajcloak.auditor.user_locations import count_known_instants, enclose_bundles
+from trajcloak.auditor.user_locations import count_known_instants, enclose_members
 from trajcloak.progress import Progress
 
 STAGE = "following users"
 NOWHERE = np.iinfo(np.int32).max
+
+
+@dataclass(frozen=True)
+class RegionCells:
+    """The region, cut into cells."""
+
+    x_min: float
+    y_min: float
+    side: float
+    height: int
+
+    @property
+    def cell(self) -> float:
+        """Side of a cell."""
+        return float(np.ldexp(self.side, -self.height))
+
+    @property
+    def num_cells(self) -> int:
+        """How many cells an axis has."""
+        return 1 << self.height
+
+    def edges(self, boxes: Any) -> Any:
+        """Compute the published edges of boxes of cells."""
+        corner = np.array([self.x_min, self.y_min, self.x_min, self.y_min])
+        return corner + boxes.astype(np.float64) * self.cell
 
 
 @dataclass
@@ -90,12 +121,10 @@ def follow_users(
         unlisted=[[] for _ in range(grid.num_windows)],
         keeps_marks=keeps_marks,
     )  # fmt: skip
-    crs = find_plane_crs(log)
     for shard in range(log.num_shards):
-        rows = log.load(shard)
-        x, y = log.project(rows, crs)
-        bundles.bounds = widen(bundles.bounds, x, y)
-        _follow_shard(bundles, shard, rows, (x, y), progress)
+        rows = log.project(log.load(shard))
+        bundles.bounds = widen(bundles.bounds, rows.x, rows.y)
+        _follow_shard(bundles, shard, rows, progress)
     progress(STAGE, 1, 1)
     return bundles
 
@@ -144,13 +173,12 @@ def _place_rows(members: BundleMembers, grid: InstantGrid, first_set: Ints, show
 
 
 def _follow_shard(
-    bundles: ExpectedBundles,
-    shard: int,
-    rows: AuditedRows,
-    planar: tuple[Any, Any],
-    progress: Progress,
+    bundles: ExpectedBundles, shard: int, rows: AuditedRows, progress: Progress
 ) -> None:
-    """Follow the users of a shard, window by window."""
+    """Follow the users of a shard, window by window, and list the distinct requests of sets.
+
+    The rows are on the plane.
+    """
     log, grid = bundles.log, bundles.grid
     # No instant is earlier or later, and differences must not overflow.
     sent = np.clip(rows.request_time, -MOST_TICKS, MOST_TICKS)
@@ -165,23 +193,24 @@ def _follow_shard(
         takes_part = known >= (when[2] if grid.needed is None else grid.needed)
         bundles.located += counts
         bundles.participants[window] += takes_part.sum()
-        bundle, shown = _enclose(bundles, shard, rows, planar, window)
+        bundle, shown = _enclose(bundles, shard, rows, window)
         bundles.strangers[window] += (~takes_part & (bundle >= 0)).sum()
         unlisted = np.flatnonzero(takes_part & (bundle < 0))
         bundles.unlisted[window].append(unlisted * log.num_shards + shard)
         chosen = by_window[edges[window] : edges[window + 1]]
-        # What members send who are not shown is withheld.
-        is_shown = instant[chosen] - grid.starts[window] < shown[rows.request_user[chosen]]
-        chosen = chosen[is_shown]
-        _collect_requests(bundles, rows, window, chosen, instant[chosen], bundle)
+        within = instant[chosen] - grid.starts[window]
+        # What is sent by users who are in no bundle, or not shown, is withheld.
+        is_shown = within < shown[rows.request_user[chosen]]
+        chosen, within = chosen[is_shown], within[is_shown]
+        sets, num_kinds = bundles.list_sets(window), len(log.kinds)
+        of_set = bundles.first_set[bundle[rows.request_user[chosen]]] + within - sets.start
+        kind = log.kind_number[rows.request_kind[chosen]]
+        keys = list_distinct(of_set * num_kinds + kind, (sets.stop - sets.start) * num_kinds)
+        bundles.sent.append(keys + sets.start * num_kinds)
 
 
 def _enclose(
-    bundles: ExpectedBundles,
-    shard: int,
-    rows: AuditedRows,
-    planar: tuple[Any, Any],
-    window: int,
+    bundles: ExpectedBundles, shard: int, rows: AuditedRows, window: int
 ) -> tuple[Codes, Codes]:
     """Enclose the members of a window's bundles.
 
@@ -202,45 +231,33 @@ def _enclose(
     shown[user] = bundles.shown[start:stop][place]
     when, sets = bundles.grid.find_moments(window), bundles.list_sets(window)
     marks = np.zeros((len(user) if bundles.keeps_marks else 0, when[2]), bool)
-    enclose_bundles(
-        high - low, rows.first, rows.time, *planar, when, bundles.grid.gaps,
-        (cells.x_min, cells.y_min, cells.cell, cells.num_cells), user, first, shown[user],
+    where = cells.x_min, cells.y_min, cells.cell, cells.num_cells
+    arguments = (
+        rows.first, rows.time, rows.x, rows.y, when, bundles.grid.gaps,
+        where, user, first, shown[user],
         members.parts[window][place] if members.parts else np.zeros((0, 1), np.int64),
         bundles.first_row[sets], bundles.boxes, bundles.sizes, bundles.reporters[sets], marks,
     )  # fmt: skip
+    run_in_parts(high - low, lambda begin, end: enclose_members(begin, end, *arguments))
     if bundles.keeps_marks:
         everybody = np.zeros((stop - start, when[2]), bool)
         bundles.marks.setdefault(window, everybody)[place] = marks
     return bundle, shown
 
 
-def _collect_requests(
-    bundles: ExpectedBundles,
-    rows: AuditedRows,
-    window: int,
-    chosen: Ints,
-    instant: Ints,
-    bundle: Codes,
-) -> None:
-    """List the distinct requests of the sets of a window; ``chosen`` are those sent in it."""
-    sender = bundle[rows.request_user[chosen]]
-    is_member = sender >= 0
-    within = instant[is_member] - bundles.grid.starts[window]
-    sets, num_kinds = bundles.list_sets(window), len(bundles.log.kinds)
-    of_set = bundles.first_set[sender[is_member]] + within - sets.start
-    kind = bundles.log.kind_number[rows.request_kind[chosen][is_member]]
-    keys = list_distinct(of_set * num_kinds + kind, (sets.stop - sets.start) * num_kinds)
-    bundles.sent.append(keys + sets.start * num_kinds)
+def find_region_problems(bundles: ExpectedBundles) -> list[str]:
+    """Check that the region holds every report on the plane strictly inside."""
+    low, high = np.array(bundles.bounds).reshape(2, 2)
+    corner = np.array([bundles.cells.x_min, bundles.cells.y_min])
+    is_inside = (corner < low).all() and (high < corner + bundles.cells.side).all()
+    return [] if is_inside else ["the region does not hold all reports of the log strictly inside"]
 
 
 def find_member_problems(
-    bundles: ExpectedBundles, parameters: dict[str, Any], least: int, suppressed: Ints
+    bundles: ExpectedBundles, parameters: dict[str, Any], least: int
 ) -> list[str]:
-    """Check that all who take part are in a bundle, but the suppressed, and no others.
-
-    ``least`` is the least number of users of a bundle; ``suppressed`` are counted by window.
-    """
-    problems = []
+    """Check that all who take part are in a bundle of ``least`` users, but the suppressed."""
+    problems, suppressed = [], count_suppressed(bundles, least)
     if bundles.strangers.any():
         problems.append(
             f"{int(bundles.strangers.sum()):,} members of bundles do not take part in the window "
@@ -319,8 +336,6 @@ def find_order_problems(cloaks: Any, bundles: ExpectedBundles) -> list[str]:
 
 def _bound_sets(cloaks: Any, bundles: ExpectedBundles, sets: Ints) -> Any:
     """Find the box around all rows of each of some sets, which have at least one."""
-    if not bundles.members.parts:
-        return cloaks[bundles.first_row[sets]]
     edges = np.column_stack([bundles.first_row[sets], bundles.first_row[sets + 1]]).ravel()
     # What is between the rows of two sets is reduced, too, and left out.
     more = np.concatenate([cloaks, cloaks[:1]])

@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow.parquet as pq
 
-from trajcloak.auditor.audited_columns import UNREADABLE, Ints
+from trajcloak.auditor.audited_columns import Ints, read_parquet, to_floats
 from trajcloak.auditor.canonical_files import EDGES
 from trajcloak.auditor.expected_bundles import ExpectedBundles
 from trajcloak.auditor.findings import find_rows
-from trajcloak.parquet.memory_check import check_parquet
+from trajcloak.log.types import to_plain
 
 
 def cover_by_quads(boxes: Any) -> Any:
@@ -36,14 +35,13 @@ def read_node_cloaks(file: Path, bundles: ExpectedBundles, tree: str) -> tuple[A
     """
     boxes, cells = bundles.boxes, bundles.cells
     cover = cover_by_quads(boxes)
-    try:
-        check_parquet(file)
-        if pq.read_metadata(file).num_rows != len(boxes):
-            return cover, ["bundles.parquet has not one row for each bundle and instant"]
-        table = pq.read_table(file, columns=list(EDGES))
-        edges = np.column_stack([table[name].to_numpy() for name in EDGES]).astype(np.float64)
-    except (*UNREADABLE, KeyError):
+    table = read_parquet(file, list(EDGES))
+    if table is None or table.column_names != list(EDGES):
         return cover, ["the cloaks in bundles.parquet cannot be read"]
+    if table.num_rows != len(boxes):
+        return cover, ["bundles.parquet has not one row for each bundle and instant"]
+    columns = [to_floats(to_plain(column.combine_chunks())) for column in table.columns]
+    edges = np.column_stack(columns)
     corner = np.array([cells.x_min, cells.y_min] * 2)
     with np.errstate(over="ignore", invalid="ignore"):
         steps = np.rint((edges - corner) / cells.cell)

@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import numpy.typing as npt
 
-from trajcloak.auditor.audited_columns import Ints
+from trajcloak.auditor.audited_columns import Ints, list_ranges
 from trajcloak.auditor.audited_log import AuditedLog
 from trajcloak.auditor.audited_times import duration_to_ticks, spell_duration, spell_moment
 
@@ -74,10 +74,7 @@ class InstantGrid:
 def build_instant_grid(
     parameters: dict[str, Any], log: AuditedLog
 ) -> tuple[InstantGrid | None, list[str]]:
-    """Build the grid of instants that the log and the parameters give.
-
-    Returns the grid, if one can be built, and what is wrong with the parameters.
-    """
+    """Build the grid of instants, if there can be one, and list what is wrong with parameters."""
     every = duration_to_ticks(parameters["every"], log.stamped)
     max_gap = duration_to_ticks(parameters["max_gap"], log.stamped)
     kind = "timestamps" if log.stamped else "integer times"
@@ -134,10 +131,7 @@ def _read_origin(text: Any, log: AuditedLog, every: int, start: int) -> int:
 def _find_edges(
     parameters: dict[str, Any], log: AuditedLog, origin: int, every: int, num_instants: int
 ) -> tuple[Ints, Ints] | None:
-    """Find the first instant of each window, and the one after its last.
-
-    Returns None if the parameters cannot be followed.
-    """
+    """Find the first instant of each window, and the one after its last, if they can be cut."""
     starts, stops = np.array([0]), np.array([num_instants])
     hours = parameters["windows"]
     if hours is not None or parameters["align"] == "day":
@@ -154,12 +148,12 @@ def _find_edges(
     length = parameters["length"]
     if length is None:
         return starts, stops
-    if (-(-(stops - starts) // length)).sum() > MAX_WINDOWS:
+    count = -(-(stops - starts) // length)
+    if count.sum() > MAX_WINDOWS:
         return None
-    cut = [np.arange(start, stop, length) for start, stop in zip(starts, stops, strict=True)]
-    ends = [np.append(part[1:], stop) for part, stop in zip(cut, stops, strict=True)]
-    none = np.zeros(0, dtype=np.int64)
-    return np.concatenate([none, *cut]), np.concatenate([none, *ends])
+    within = list_ranges(np.zeros_like(count), count)
+    cut = np.repeat(starts, count) + length * within
+    return cut, np.minimum(cut + length, np.repeat(stops, count))
 
 
 def _read_hours(text: str) -> list[tuple[int, int]] | None:

@@ -5,10 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from trajcloak.auditor.audited_log import AuditedLog
-from trajcloak.auditor.audited_times import duration_to_ticks, spell_duration, spell_moment
+from trajcloak.auditor.audited_log import AuditedLog, Box
+from trajcloak.auditor.audited_times import spell_duration, spell_moment
 from trajcloak.auditor.expected_bundles import ExpectedBundles, count_suppressed
-from trajcloak.auditor.expected_region import find_plane_crs, fit_square
 from trajcloak.options import LogColumns
 from trajcloak.version import __version__
 
@@ -29,13 +28,13 @@ def expect_manifest(
     windows = np.unique(members.window)
     suppressed = count_suppressed(bundles, least)
     cost, area = _sum_areas(bundles, cloaks)
-    published = np.zeros(len(log.ids), bool)
-    published[members.user] = True
-    on_purpose = np.zeros(len(log.ids), bool)
+    # Users who are published, and then also those who are left out on purpose.
+    known = np.zeros(len(log.ids), bool)
+    known[members.user] = True
+    num_published = int(known.sum())
     for window in np.flatnonzero(bundles.participants >= least).tolist():
         for users in bundles.unlisted[window]:
-            on_purpose[users] = True
-    num_gone = log.num_users - int((published | on_purpose).sum())
+            known[users] = True
     return {
         **{name: found[name] for name in ("format_version", "software", "k", "algorithm")},
         **{name: found[name] for name in ("cloak", "region", "height")},
@@ -45,17 +44,17 @@ def expect_manifest(
             "tz": columns.tz,
             "requests": log.kinds.names,
         },
-        "crs": find_plane_crs(log),
+        "crs": log.plane_crs,
         "windows": len(windows),
         "instants": int(grid.lengths[windows].sum()),
-        "users": int(published.sum()),
+        "users": num_published,
         "bundles": len(members.window),
         "smallest_bundle": int(members.sizes.min()),
         "cost": cost,
         "mean_cloak_area": area / len(cloaks),
         "requests": num_requests,
         "withheld": {
-            "users": num_gone,
+            "users": log.num_users - int(known.sum()),
             "windows": int((bundles.participants < least).sum()),
             "sets": num_withheld_sets,
         },
@@ -122,7 +121,7 @@ def _find_quantiles(log: AuditedLog) -> dict[str, Any] | None:
     total = np.cumsum([log.gaps[gap] for gap in ordered])
     quantiles = {}
     for name, percent in PERCENT.items():
-        rank = max(-(-percent * int(total[-1]) // 100), 1)
+        rank = -(-percent * int(total[-1]) // 100)
         gap = ordered[int(np.searchsorted(total, rank))]
         quantiles[name] = spell_duration(_round(gap), log.stamped)
     return quantiles
@@ -137,22 +136,15 @@ def _round(gap: int) -> int:
 def find_figure_problems(
     found: dict[str, Any], expected: dict[str, Any], prefix: str = ""
 ) -> list[str]:
-    """Compare the fields of a manifest; names that the format does not have are only counted.
-
-    ``prefix`` names the field whose inner fields are compared.
-    """
+    """Compare the fields of a manifest, or those within the field that ``prefix`` names."""
     problems = []
     for name, value in expected.items():
-        there = found.get(name)
+        there = found[name]
         if isinstance(value, dict) and isinstance(there, dict):
             problems += find_figure_problems(there, value, f"{prefix}{name}.")
         # 1, 1.0 and true are different texts, though equal in Python.
-        elif name not in found or type(there) is not type(value) or there != value:
-            shown = "missing" if name not in found else _show(there)
-            problems.append(f"'{prefix}{name}' is {shown}; computed again: {_show(value)}")
-    unknown = len(found.keys() - expected.keys())
-    if unknown:
-        problems.append(f"'{prefix or 'manifest'}' has {unknown} fields that are not expected")
+        elif type(there) is not type(value) or there != value:
+            problems.append(f"'{prefix}{name}' is {_show(there)}; computed again: {_show(value)}")
     return problems
 
 
@@ -167,11 +159,9 @@ def _show(value: Any) -> str:
 
 def list_free_values(found: dict[str, Any], bundles: ExpectedBundles) -> list[str]:
     """List what the publisher chose and no file can confirm, in words."""
-    parameters = found["parameters"]
-    stamped = isinstance(parameters["every"], str)
-    every, max_gap = (duration_to_ticks(parameters[n], stamped) or 0 for n in ("every", "max_gap"))
+    parameters, grid = found["parameters"], bundles.grid
     usual = {"seed": 0, "rare_below": 2}
-    if max_gap == 2 * every or "stream" in parameters:
+    if grid.max_gap == 2 * grid.every or "stream" in parameters:
         usual["max_gap"] = parameters["max_gap"]
     names = (
         "seed", "suppress_above", "max_suppressed", "blocks", "clip", "max_speed", "max_gap",
@@ -186,11 +176,21 @@ def list_free_values(found: dict[str, Any], bundles: ExpectedBundles) -> list[st
         free.append(f"{name} {value}")
     if found["software"] != f"trajcloak {__version__}":
         free.append("the version of the software")
-    if found["region"] != fit_square(bundles.bounds, in_metres=found["crs"] is not None):
-        is_stream = "stream" in parameters
+    if found["region"] != _fit_square(bundles.bounds, in_metres=found["crs"] is not None):
         free.append(
             "the region, which is fixed when a stream begins"
-            if is_stream
+            if "stream" in parameters
             else "a region that is not the one fitted to the log"
         )
     return free
+
+
+def _fit_square(bounds: Box, *, in_metres: bool) -> dict[str, float]:
+    """Fit a region to reports, in multiples of a power of two: about 1/1000 of their extent."""
+    low_x, low_y, high_x, high_y = bounds
+    least = max(10.0 if in_metres else 1.0, max(map(abs, bounds)) * 2.0**-30)
+    extent = max(high_x - low_x, high_y - low_y, least)
+    unit = 2.0 ** math.floor(math.log2(extent)) / 1024
+    left, bottom = ((math.ceil(low / unit) - 1) * unit for low in (low_x, low_y))
+    reach = max(high_x - left, high_y - bottom, least)
+    return {"x_min": left, "y_min": bottom, "side": (math.floor(reach / unit) + 1) * unit}

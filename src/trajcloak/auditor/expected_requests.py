@@ -44,7 +44,7 @@ class ShownEntries:
     scope: Ints  # where bundles that show the same are counted: the window, in a stream the instant
     kind: Ints  # which distinct request it is
 
-    def keep(self, mask: Mask) -> "ShownEntries":
+    def keep(self, mask: Mask | Ints) -> "ShownEntries":
         """Keep some entries."""
         return ShownEntries(*(column[mask] for column in vars(self).values()))
 
@@ -107,8 +107,8 @@ def _find_listed(kinds: AuditedKinds, vocabulary: Vocabulary | None) -> Mask:
     if vocabulary is None:
         return listed
     for name, values, code in zip(kinds.names, kinds.values, kinds.codes, strict=True):
-        listed_here = [pc.cast(pa.scalar(word), pa.string()) for word in vocabulary.get(name, ())]
-        words = pa.array([word.as_py() for word in listed_here], pa.string())
+        given = vocabulary.get(name, ())
+        words = pa.array([pa.scalar(word).cast(pa.string()).as_py() for word in given], pa.string())
         is_word = pc.is_in(pc.cast(values, pa.string()), value_set=words)
         # Null is no value, and takes the last entry.
         listed &= np.append(is_word.to_numpy(zero_copy_only=False), True)[code]
@@ -126,10 +126,7 @@ def _replace_rare_values(
         words = encoded.dictionary
         marker = len(words)
         is_marker = np.append(pc.equal(words, MARKER).to_numpy(zero_copy_only=False), False)
-        is_value = number >= 0
-        rare = np.zeros(len(number), bool)
-        shown = entries.keep(is_value)
-        rare[is_value] = shown.count_bundles(number[is_value], marker) < below
+        rare = (number >= 0) & (entries.count_bundles(number, marker) < below)
         rare |= is_marker[number]
         columns.append(np.where(rare, marker, number))
         texts.append(pa.concat_arrays([words, pa.array([MARKER])]))
@@ -151,7 +148,7 @@ def _find_link_safe(entries: ShownEntries, bundles: ExpectedBundles, k: int) -> 
     groups = np.column_stack([entries.window, entries.kind])[order]
     edges = np.flatnonzero((groups[1:] != groups[:-1]).any(axis=1)) + 1
     for here in np.split(order, edges) if len(order) else []:
-        user, bundle = _list_possible(entries.keep(here), bundles)  # type: ignore[arg-type]
+        user, bundle = _list_possible(entries.keep(here), bundles)
         shows = np.unique(entries.bundle[here])
         kind = int(entries.kind[here[0]])
         common = user

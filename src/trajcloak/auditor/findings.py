@@ -143,16 +143,12 @@ class Findings:
     notes: list[str] = field(default_factory=list)
     _recorded: dict[str, Check] = field(default_factory=dict)
 
-    def record(self, name: str, checked: int, problems: Sequence[str], what: str) -> bool:
-        """Record a check: passed if there are no problems.
-
-        ``what`` names the items that were looked at. Returns whether it passed.
-        """
+    def record(self, name: str, checked: int, problems: Sequence[str], what: str) -> None:
+        """Record a check of the items that ``what`` names; passed if there are no problems."""
         assert name in self.names
         assert name not in self._recorded
         detail = "; ".join(problems) if problems else f"{what}: {checked:,}"
         self._recorded[name] = Check(name, not problems, checked, detail)
-        return not problems
 
     @property
     def passed(self) -> bool:

@@ -31,7 +31,7 @@ from trajcloak.auditor.foreign_table import (
 )
 from trajcloak.errors import InputError, OptionError
 from trajcloak.log.file_columns import LogPath
-from trajcloak.options import HOLD, TP_AWARE, LogColumns
+from trajcloak.options import HOLD, TP_AWARE, LogColumns, check_number
 from trajcloak.progress import Progress, silent
 
 FOREIGN_CHECKS = (
@@ -75,12 +75,8 @@ def audit_foreign_table(
     missing: str | None = None,
     progress: Progress = silent,
 ) -> AuditReport:
-    """Check what a table of any tool gives away; see :func:`trajcloak.audit_foreign`.
-
-    The log is files or an Arrow table; ``columns`` say which of its columns mean what.
-    """
-    if isinstance(k, bool) or not isinstance(k, int) or k < 1:
-        raise OptionError(f"k is {k}; expected a whole number of at least 1; pass another --k")
+    """Check what a table of any tool gives away; see :func:`trajcloak.audit_foreign`."""
+    check_number("k", k, 1)
     with ExitStack() as stack:
         read = read_audited_log(log, columns or LogColumns(), None, None, stack, progress)
         rows = read.load(0)
@@ -192,7 +188,7 @@ def _record_links(findings: Findings, links: list[Link], candidates: list[Ints],
     alone = np.flatnonzero(candidates[0] < k)
     found = []
     if len(alone):
-        said = _say_small("rows", alone, candidates[0], alone, k)
+        said = _say_small("rows", candidates[0], alone, k, "candidates", alone)
         found.append((int(candidates[0].min()), -len(alone), said))
     taken, fewest = [], int(candidates[0].min())
     for link, own, by_chance in zip(links, candidates[1::2], candidates[2::2], strict=True):
@@ -203,7 +199,7 @@ def _record_links(findings: Findings, links: list[Link], candidates: list[Ints],
         small = link.find_small(own, k)
         if len(small):
             rows = np.flatnonzero(np.isin(link.group, small))
-            said = _say_small("groups", small, own, rows, k)
+            said = _say_small("groups", own, small, k, "candidates", rows)
             said = f"with '{link.name}' as a link, {said}"
             found.append((int(own[small].min()), -len(rows), said))
     # The worst: the fewest candidates, and then for most rows.
@@ -221,10 +217,10 @@ def _record_links(findings: Findings, links: list[Link], candidates: list[Ints],
         )
 
 
-def _say_small(what: str, small: Ints, candidates: Ints, rows: Ints, k: int) -> str:
+def _say_small(what: str, sizes: Ints, small: Ints, k: int, users: str, rows: Ints) -> str:
     return (
-        f"{len(small):,} of {len(candidates):,} {what} have fewer than {k:,} candidates, the "
-        f"smallest {int(candidates[small].min()):,}: {first_rows(rows)}"
+        f"{len(small):,} of {len(sizes):,} {what} have fewer than {k:,} {users}, the smallest "
+        f"{int(sizes[small].min()):,}: {first_rows(rows)}"
     )
 
 
@@ -250,11 +246,8 @@ def _record_sizes(
     problems, sizes = [], members.sizes
     small = np.flatnonzero(sizes < k)
     if len(small):
-        rows = first_rows(np.flatnonzero(np.isin(members.of_row, small)))
-        problems.append(
-            f"{len(small):,} of {len(sizes):,} groups have fewer than {k:,} members, the smallest "
-            f"{int(sizes.min()):,}: {rows}"
-        )
+        rows = np.flatnonzero(np.isin(members.of_row, small))
+        problems.append(_say_small("groups", sizes, small, k, "members", rows))
     outside = sizes - counts.inside
     what = f"{int(outside.sum()):,} members are not in all rectangles of their group"
     problems += find_rows(outside[members.of_row] > 0, what)

@@ -26,7 +26,7 @@ BLOCK = 1 << 22
 
 @dataclass(frozen=True)
 class GroupMembers:
-    """Who is in which group, and the group of each row of the table."""
+    """Who is in which group, ascending by group, and the group of each row of the table."""
 
     group: Ints
     user: Ints
@@ -36,6 +36,10 @@ class GroupMembers:
     def sizes(self) -> Ints:
         """How many members each group has."""
         return np.bincount(self.group, minlength=int(self.of_row.max()) + 1)
+
+    def list_users(self, group: int) -> Ints:
+        """List the members of a group."""
+        return self.user[slice(*np.searchsorted(self.group, [group, group + 1]))]
 
 
 @dataclass(frozen=True)
@@ -58,6 +62,12 @@ class _Entries:
     rectangle: Floats
     first: Ints
 
+    def list_by_instant(self, num_instants: int) -> Iterator[tuple[int, Ints]]:
+        """List the instants that the log has, and the rectangles at each."""
+        for instant in np.unique(self.instant).tolist():
+            if 0 <= instant < num_instants:
+                yield instant, np.flatnonzero(self.instant == instant)
+
 
 def count_candidates(
     foreign: ForeignTable,
@@ -76,7 +86,9 @@ def count_candidates(
     merged = [_merge_alike(_list_entries(foreign, group)) for group in groupings]
     candidates = [np.zeros(len(entries.first) - 1, np.int64) for entries, _ in merged]
     inside = np.zeros(0 if members is None else len(members.sizes), np.int64)
+    of_members = None if members is None else _list_entries(foreign, members.of_row)
     own = [0] * len(users)
+    is_known = (foreign.first >= 0) & (foreign.first < grid.num_instants)
     edges = _EdgeSearch(merged[0][0], rows)
     slack = SLACK * (1 + np.abs(foreign.rectangle).max())
     num_users = len(rows.first) - 1
@@ -87,15 +99,12 @@ def count_candidates(
         places = np.full((2, grid.num_instants, len(first) - 1), np.nan)
         locate_users(first, rows.time, rows.x, rows.y, grid.find_moments(0), grid.gaps, places)
         for counts, (entries, _) in zip(candidates, merged, strict=True):
-            counts += np.array(list(_count_inside(entries, places, slack)))
-        if members is not None:
-            here = (members.user >= low) & (members.user < low + len(first) - 1)
-            entries = _list_entries(foreign, members.of_row)
-            group, user = members.group[here], members.user[here] - low
-            is_in = _find_members_inside(entries, places, group, user, slack)
-            inside += np.bincount(group[is_in], minlength=len(inside))
+            counts += np.array([len(user) for user in _list_inside(entries, places, slack)])
+        if members is not None and of_members is not None:
+            for group, user in enumerate(_list_inside(of_members, places, slack)):
+                inside[group] += np.isin(user + low, members.list_users(group)).sum()
         for i, named in enumerate(users):
-            row = np.flatnonzero((named >= low) & (named < low + len(first) - 1))
+            row = np.flatnonzero(is_known & (named >= low) & (named < low + len(first) - 1))
             at, rectangle = foreign.first[row], foreign.rectangle[row]
             own[i] += int(_is_inside(places, at, named[row] - low, rectangle, slack).sum())
         edges.mark(places)
@@ -130,34 +139,21 @@ def _merge_alike(entries: _Entries) -> tuple[_Entries, Ints]:
 
 
 def _is_inside(places: Any, instant: Any, user: Ints, rectangle: Any, slack: float) -> Mask:
-    """Tell which users are inside rectangles at instants; nobody is where the log has none."""
-    is_known = (instant >= 0) & (instant < places.shape[1])
-    x, y = places[:, np.where(is_known, instant, 0), user]
+    """Tell which users are inside rectangles at instants that the log has."""
+    x, y = places[:, instant, user]
     x_min, y_min, x_max, y_max = rectangle.T
     is_in = (x >= x_min - slack) & (x <= x_max + slack)
     is_in &= (y >= y_min - slack) & (y <= y_max + slack)
-    return np.asarray(is_known & is_in)
+    return np.asarray(is_in)
 
 
-def _find_members_inside(
-    entries: _Entries, places: Any, group: Ints, user: Ints, slack: float
-) -> Mask:
-    """Find the members who are inside all rectangles of their group."""
-    count = np.diff(entries.first)[group]
-    member = np.repeat(np.arange(len(group)), count)
-    entry = list_ranges(entries.first[group], count)
-    is_in = _is_inside(
-        places, entries.instant[entry], user[member], entries.rectangle[entry], slack
-    )
-    return np.asarray(np.bincount(member[~is_in], minlength=len(group)) == 0)
-
-
-def _count_inside(entries: _Entries, places: Any, slack: float) -> Iterator[int]:
-    """Count, group by group, the users who are inside all rectangles."""
+def _list_inside(entries: _Entries, places: Any, slack: float) -> Iterator[Ints]:
+    """List, group by group, the users who are inside all rectangles."""
     order, start, stop = _search(entries, places[0], slack)
     width = stop - start
     for first, last in zip(entries.first[:-1], entries.first[1:], strict=True):
-        # Begin where the fewest users are between the left and the right edge.
+        # Begin where the fewest users are between the left and the right edge: nobody is there
+        # at an instant that the log does not have.
         pivot = first + int(np.argmin(width[first:last]))
         user = np.zeros(0, np.int64)
         if width[pivot]:
@@ -167,19 +163,16 @@ def _count_inside(entries: _Entries, places: Any, slack: float) -> Iterator[int]
                 break
             instant, rectangle = entries.instant[entry], entries.rectangle[entry]
             user = user[_is_inside(places, instant, user, rectangle, slack)]
-        yield len(user)
+        yield user
 
 
 def _search(entries: _Entries, x: Floats, slack: float) -> tuple[dict[int, Ints], Ints, Ints]:
     """Find, for each entry, the users between its left and right edge in the order of x."""
     order: dict[int, Ints] = {}
     start, stop = np.zeros((2, len(entries.instant)), np.int64)
-    for instant in np.unique(entries.instant).tolist():
-        if not 0 <= instant < len(x):
-            continue
+    for instant, at in entries.list_by_instant(len(x)):
         order[instant] = np.argsort(x[instant], kind="stable")
         ascending = x[instant][order[instant]]
-        at = np.flatnonzero(entries.instant == instant)
         start[at] = np.searchsorted(ascending, entries.rectangle[at, 0] - slack)
         stop[at] = np.searchsorted(ascending, entries.rectangle[at, 2] + slack, "right")
     return order, start, np.maximum(start, stop)
@@ -201,10 +194,7 @@ class _EdgeSearch:
 
     def mark(self, places: Any) -> None:
         """Look for the coordinates of some users, by axis, instant and user."""
-        for instant in np.unique(self._entries.instant).tolist():
-            if not 0 <= instant < places.shape[1]:
-                continue
-            at = np.flatnonzero(self._entries.instant == instant)
+        for instant, at in self._entries.list_by_instant(places.shape[1]):
             for axis, place in enumerate(places[:, instant]):
                 known = np.unique(place[np.isfinite(place)])
                 for side in (axis, axis + 2):

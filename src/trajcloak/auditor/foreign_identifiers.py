@@ -37,9 +37,9 @@ PATTERNS = {
 
 
 def find_named_users(foreign: ForeignTable, ids: Any) -> dict[str, Ints]:
-    """Find the columns that name users, and the user that each row names, or -1.
+    """Find, in each column that names users, the user of each row, or -1.
 
-    By the whole value, or by the only number in a text.
+    The name is the whole value, or the only number in it.
     """
     named = {}
     for name, values in foreign.columns.items():

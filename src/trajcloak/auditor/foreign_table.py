@@ -14,14 +14,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pa_csv
-import pyarrow.parquet as pq
 
 from trajcloak.auditor.audited_columns import (
     UNREADABLE,
     Floats,
     Ints,
     Mask,
-    decode_array,
+    read_parquet,
     to_floats,
     try_cast,
 )
@@ -29,7 +28,7 @@ from trajcloak.auditor.audited_log import AuditedLog
 from trajcloak.auditor.audited_times import read_ticks
 from trajcloak.auditor.expected_instants import InstantGrid
 from trajcloak.errors import InputError
-from trajcloak.parquet.memory_check import check_parquet
+from trajcloak.log.types import to_plain
 
 PLANAR = (("x_min", "y_min", "x_max", "y_max"), ("xmin", "ymin", "xmax", "ymax"))
 DEGREES = (("lon_min", "lat_min", "lon_max", "lat_max"),)
@@ -66,17 +65,13 @@ def read_plain_columns(path: Path) -> dict[str, Any]:
             f"rename or convert it"
         )
     try:
-        if path.suffix.lower() == ".csv":
-            table = pa_csv.read_csv(path)
-        else:
-            check_parquet(path)
-            with pq.ParquetFile(path) as parquet:
-                table = parquet.read()
-        table.validate(full=True)
+        table = pa_csv.read_csv(path) if path.suffix.lower() == ".csv" else read_parquet(path)
     except UNREADABLE:
+        table = None
+    if table is None:
         raise InputError(
             f"{path}: cannot be read; expected a table as CSV or Parquet; check the path"
-        ) from None
+        )
     if not table.num_rows:
         raise InputError(f"{path}: has no rows; expected at least one; check the path")
     if len(set(table.column_names)) < table.num_columns:
@@ -84,7 +79,7 @@ def read_plain_columns(path: Path) -> dict[str, Any]:
             f"{path}: has two columns of one name; expected each name once; rename one of them"
         )
     table = table.combine_chunks()
-    return {name: _flatten(decode_array(table[name].chunk(0))) for name in table.column_names}
+    return {name: _flatten(to_plain(table[name].chunk(0))) for name in table.column_names}
 
 
 def _flatten(column: Any) -> Any:
@@ -168,11 +163,11 @@ def _read_instants(
                 f"or timestamps with or without a zone, as there; convert it"
             )
         moments.append(times.ticks - grid.origin)
-    first = moments[0] // grid.every
     # The instants within [t_start, t_end); if there are none, the one before t_start.
-    inside = -(-moments[0] // grid.every), -(-moments[1] // grid.every)
-    has_any = inside[1] > inside[0]
-    return np.where(has_any, inside[0], first), np.where(has_any, inside[1], first + 1)
+    before = moments[0] // grid.every
+    start, stop = (-(-moment // grid.every) for moment in moments)
+    has_any = stop > start
+    return np.where(has_any, start, before), np.where(has_any, stop, before + 1)
 
 
 @dataclass(frozen=True)

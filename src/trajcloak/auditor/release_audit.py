@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from trajcloak.auditor.audited_log import AuditedLog, read_audited_log
 from trajcloak.auditor.audited_policy import find_exposure, name_parts_file, read_policy
@@ -17,15 +19,14 @@ from trajcloak.auditor.canonical_files import (
     REQUESTS,
     ExpectedTables,
     explain_difference,
-    find_encoder,
-    get_own_encoder,
     has_same_bytes,
 )
 from trajcloak.auditor.expected_bundles import (
     ExpectedBundles,
-    count_suppressed,
+    RegionCells,
     find_member_problems,
     find_order_problems,
+    find_region_problems,
     follow_users,
 )
 from trajcloak.auditor.expected_cloaks import cover_by_quads, read_node_cloaks
@@ -35,7 +36,6 @@ from trajcloak.auditor.expected_manifest import (
     find_figure_problems,
     list_free_values,
 )
-from trajcloak.auditor.expected_region import RegionCells, find_region_problems
 from trajcloak.auditor.expected_requests import (
     Vocabulary,
     count_possible_senders,
@@ -60,10 +60,7 @@ SOFTWARE = re.compile(r"trajcloak [0-9]{1,3}(\.[0-9]{1,3}){1,3}((a|b|rc|\.dev|\.
 
 @dataclass(frozen=True)
 class Audit:
-    """What is audited, and how, and what was found; see :func:`trajcloak.audit`.
-
-    ``columns`` say which columns of the log mean what. ``memory`` is in bytes.
-    """
+    """What is audited, and how, and what was found; see :func:`audit_files`."""
 
     log: LogPath
     request_log: LogPath | None
@@ -95,8 +92,7 @@ def audit_files(
 ) -> AuditReport:
     """Check that a release keeps every rule and the guarantee; see :func:`trajcloak.audit`.
 
-    Logs are files or Arrow tables; ``columns`` say which of their columns mean what. Where no
-    request attributes are named, those of the release are taken.
+    ``memory`` is in bytes. Where no request attributes are named, those of the release are taken.
     """
     release, policy = Path(release), Path(policy)
     if not release.is_dir():
@@ -127,24 +123,18 @@ def audit_files(
     manifest = _check_manifest(audit)
     if manifest is None:
         return findings.report(None)
-    _check_parts_file(audit, manifest)
+    parts_file = name_parts_file(policy)
+    if (manifest["parts"] or {}).get("per") == "instant" and not parts_file.is_file():
+        raise InputError(
+            f"{parts_file}: does not exist; expected the file of parts that was written beside the "
+            f"policy file; check the path of --policy, or anonymize again with --policy"
+        )
     with ExitStack() as stack:
         log, columns, problems = _read_log(audit, manifest, stack)
         bundles = _follow(audit, manifest, log, problems)
         if bundles is not None:
             _check_release(audit, manifest, columns, bundles)
     return findings.report(manifest["k"], REPORT_AWARE if log.one_log else TP_AWARE)
-
-
-def _check_parts_file(audit: Audit, manifest: dict[str, Any]) -> None:
-    """Raise if the private file of parts is missing, with parts per instant."""
-    file = name_parts_file(audit.policy)
-    is_needed = manifest["parts"] is not None and manifest["parts"]["per"] == "instant"
-    if is_needed and not file.is_file():
-        raise InputError(
-            f"{file}: does not exist; expected the file of parts that was written beside the "
-            f"policy file; check the path of --policy, or anonymize again with --policy"
-        )
 
 
 def _suspect_policy(audit: Audit, problems: list[str]) -> list[str]:
@@ -233,7 +223,7 @@ def _follow(
         if log.kinds.names != parameters["requests"]:
             problems.append("parameter 'requests' does not name the attributes of the log")
     policy_problems = ["not compared with the log"]
-    parts_per = None if manifest["parts"] is None else manifest["parts"]["per"]
+    parts_per = (manifest["parts"] or {}).get("per")
     if grid is not None:
         members, policy_problems = read_policy(audit.policy, log, grid, parts_per)
         policy_problems = _suspect_policy(audit, policy_problems)
@@ -247,7 +237,7 @@ def _follow(
         bundles = follow_users(
             log, grid, cells, members, manifest["k"], keeps_marks, audit.progress
         )
-        problems = problems + find_region_problems(manifest["region"], bundles.bounds)
+        problems = problems + find_region_problems(bundles)
     audit.findings.record("log", log.num_rows, problems, "rows")
     return bundles
 
@@ -261,7 +251,16 @@ def _check_release(
         # A bundle without k members is never shown, and "at least k users" has failed.
         return
     cloaks = _check_cloaks(audit, manifest, bundles)
-    tables = _expect_tables(audit, manifest, columns, bundles, cloaks)
+    k = manifest["k"]
+    vocabulary = audit.vocabulary if manifest["parameters"]["vocabulary"] else None
+    entries, kinds = expect_requests(bundles, manifest, vocabulary)
+    num_requests, fewest = len(entries.kind), count_possible_senders(entries, bundles)
+    problems = [f"a request has only {fewest} possible senders"] if 0 < fewest < k else []
+    what = f"fewest of a request {fewest:,}; requests" if fewest else "requests"
+    audit.findings.record("possible senders", num_requests, problems, what)
+    num_withheld = int((~find_eligible_sets(bundles, k)).sum())
+    expected = expect_manifest(manifest, columns, bundles, cloaks, num_withheld, num_requests)
+    tables = ExpectedTables(expected, bundles, cloaks, entries, kinds)
     if audit.replay:
         problems = find_other_groups(audit, manifest, columns, bundles)
         audit.findings.record("replay", len(bundles.members.window), problems, "same bundles")
@@ -287,14 +286,10 @@ def _check_members(audit: Audit, manifest: dict[str, Any], bundles: ExpectedBund
     """Check who is in which bundle."""
     parameters, k, members = manifest["parameters"], manifest["k"], bundles.members
     least = parameters["members"] or k
-    suppressed = count_suppressed(bundles, least)
-    problems = find_member_problems(bundles, parameters, least, suppressed)
+    problems = _suspect_policy(audit, find_member_problems(bundles, parameters, least))
     num_pairs = int(bundles.participants.sum())
     audit.findings.record(
-        "one bundle per user",
-        num_pairs,
-        _suspect_policy(audit, problems),
-        "pairs of a user and a window",
+        "one bundle per user", num_pairs, problems, "pairs of a user and a window"
     )
     problems, too_few = [], []
     if audit.k is not None and k < audit.k:
@@ -327,26 +322,6 @@ def _check_cloaks(audit: Audit, manifest: dict[str, Any], bundles: ExpectedBundl
     return cloaks
 
 
-def _expect_tables(
-    audit: Audit,
-    manifest: dict[str, Any],
-    columns: LogColumns,
-    bundles: ExpectedBundles,
-    cloaks: Any,
-) -> ExpectedTables:
-    """Compute the tables that must have been published."""
-    k = manifest["k"]
-    vocabulary = audit.vocabulary if manifest["parameters"]["vocabulary"] else None
-    entries, kinds = expect_requests(bundles, manifest, vocabulary)
-    num_requests, fewest = len(entries.kind), count_possible_senders(entries, bundles)
-    problems = [f"a request has only {fewest} possible senders"] if 0 < fewest < k else []
-    what = f"fewest of a request {fewest:,}; requests" if fewest else "requests"
-    audit.findings.record("possible senders", num_requests, problems, what)
-    num_withheld = int((~find_eligible_sets(bundles, k)).sum())
-    expected = expect_manifest(manifest, columns, bundles, cloaks, num_withheld, num_requests)
-    return ExpectedTables(expected, bundles, cloaks, entries, kinds)
-
-
 def _compare_files(audit: Audit, manifest: dict[str, Any], tables: ExpectedTables) -> None:
     """Compare the files with the expected tables: their bytes, and else their values."""
     differing = []
@@ -364,7 +339,8 @@ def _compare_files(audit: Audit, manifest: dict[str, Any], tables: ExpectedTable
             else:
                 problems = explain_difference(path, tables)
                 problems = _suspect_policy(audit, problems) if name == BUNDLES else problems
-        agree &= audit.findings.record(check, count, problems, what)
+        agree &= not problems
+        audit.findings.record(check, count, problems, what)
     problems = [
         f"{name} has other bytes than its values in the usual encoding" for name in differing
     ]
@@ -387,6 +363,10 @@ def _compare_files(audit: Audit, manifest: dict[str, Any], tables: ExpectedTable
 
 
 def _is_of_another_version(release: Path, manifest: dict[str, Any]) -> bool:
-    own = get_own_encoder()
-    encoders = {find_encoder(release / name) for name in (BUNDLES, REQUESTS)}
-    return manifest["software"] != f"trajcloak {__version__}" or encoders != {own}
+    try:
+        encoders = {pq.read_metadata(release / name).created_by for name in (BUNDLES, REQUESTS)}
+    except ValueError:
+        # A damaged name is not ours.
+        return True
+    is_own_encoder = encoders == {f"parquet-cpp-arrow version {pa.cpp_version}"}
+    return manifest["software"] != f"trajcloak {__version__}" or not is_own_encoder

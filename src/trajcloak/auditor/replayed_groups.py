@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from trajcloak.auditor.audited_columns import decode_array, match_ids
+from trajcloak.auditor.audited_columns import match_ids
 from trajcloak.auditor.canonical_files import BUNDLES
 from trajcloak.auditor.expected_bundles import ExpectedBundles
 from trajcloak.errors import TrajcloakError
+from trajcloak.log.types import to_plain
 from trajcloak.options import LogColumns, repeat_options
 from trajcloak.pipeline import anonymize_again
 
@@ -35,7 +36,7 @@ def find_other_groups(
     except TrajcloakError as error:
         return [f"the release cannot be made again: {error.with_options}"]
     policy, members = again.policy, bundles.members
-    user = match_ids(decode_array(policy["user_id"].combine_chunks()), bundles.log.ids)
+    user = match_ids(to_plain(policy["user_id"].combine_chunks()), bundles.log.ids)
     window, bundle = (policy[name].to_numpy() for name in ("window", "bundle_id"))
     of_member = np.repeat(np.arange(len(members.window)), members.sizes)
     one = np.lexsort([user, window])

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from trajcloak.auditor.audited_columns import Floats, Ints, Mask
+from trajcloak.auditor.audited_columns import Floats, Ints
 
 EARTH = 6_371_008.8
 """Radius in metres."""
@@ -131,13 +131,6 @@ def _measure(x1, y1, x2, y2, radius):  # type: ignore[no-untyped-def]
         + math.cos(lat1) * math.cos(lat2) * math.sin(math.radians(x2 - x1) / 2) ** 2
     )
     return 2 * radius * math.asin(min(1.0, math.sqrt(half)))
-
-
-def mark_swapped(lon: Floats, lat: Floats, centre: tuple[float, float], reach: float) -> Mask:
-    """Mark rows far from the middle of the log that are near it with their axes swapped."""
-    far = measure_spread(lon, lat, centre) > 2 * reach
-    near: Mask = measure_spread(lat, lon, centre) <= reach
-    return far & near
 
 
 def measure_spread(lon: Floats, lat: Floats, centre: tuple[float, float]) -> Floats:

@@ -30,21 +30,10 @@ def count_known_instants(first: Ints, time: Ints, when: Any, gaps: Any) -> tuple
     return known, np.sum(counts, axis=0)
 
 
-def enclose_bundles(num_bundles: int, *arguments: Any) -> None:
-    """Call :func:`_enclose_members` for all bundles of a window."""
-    run_in_parts(num_bundles, lambda begin, end: _enclose_members(begin, end, *arguments))
-
-
 @njit(cache=True, nogil=True)
 def _find_last(time, start, stop, moment):  # type: ignore[no-untyped-def]
     """Find the last of some rows at or before a moment; ``start - 1`` if there is none."""
-    while start < stop:
-        middle = (start + stop) // 2
-        if time[middle] <= moment:
-            start = middle + 1
-        else:
-            stop = middle
-    return start - 1
+    return start + np.searchsorted(time[start:stop], moment, side="right") - 1
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -119,7 +108,7 @@ def _count_known(first, time, when, gaps, begin, end, known):  # type: ignore[no
 
 
 @njit(cache=True, nogil=True)
-def _enclose_members(  # type: ignore[no-untyped-def]
+def enclose_members(  # type: ignore[no-untyped-def]
     begin, end, first, time, x, y, when, gaps, where, user, members, shown, part,
     first_row, boxes, sizes, reporters, marks,
 ):  # fmt: skip
