@@ -26,7 +26,7 @@ BLOCK = 1 << 22
 
 @dataclass(frozen=True)
 class GroupMembers:
-    """Who is in which group, ascending by group, and the group of each row of the table."""
+    """Who is in which group, and the group of each row of the table."""
 
     group: Ints
     user: Ints
@@ -36,10 +36,6 @@ class GroupMembers:
     def sizes(self) -> Ints:
         """How many members each group has."""
         return np.bincount(self.group, minlength=int(self.of_row.max()) + 1)
-
-    def list_users(self, group: int) -> Ints:
-        """List the members of a group."""
-        return self.user[slice(*np.searchsorted(self.group, [group, group + 1]))]
 
 
 @dataclass(frozen=True)
@@ -86,9 +82,7 @@ def count_candidates(
     merged = [_merge_alike(_list_entries(foreign, group)) for group in groupings]
     candidates = [np.zeros(len(entries.first) - 1, np.int64) for entries, _ in merged]
     inside = np.zeros(0 if members is None else len(members.sizes), np.int64)
-    of_members = None if members is None else _list_entries(foreign, members.of_row)
     own = [0] * len(users)
-    is_known = (foreign.first >= 0) & (foreign.first < grid.num_instants)
     edges = _EdgeSearch(merged[0][0], rows)
     slack = SLACK * (1 + np.abs(foreign.rectangle).max())
     num_users = len(rows.first) - 1
@@ -99,12 +93,15 @@ def count_candidates(
         places = np.full((2, grid.num_instants, len(first) - 1), np.nan)
         locate_users(first, rows.time, rows.x, rows.y, grid.find_moments(0), grid.gaps, places)
         for counts, (entries, _) in zip(candidates, merged, strict=True):
-            counts += np.array([len(user) for user in _list_inside(entries, places, slack)])
-        if members is not None and of_members is not None:
-            for group, user in enumerate(_list_inside(of_members, places, slack)):
-                inside[group] += np.isin(user + low, members.list_users(group)).sum()
+            counts += np.array(list(_count_inside(entries, places, slack)))
+        if members is not None:
+            here = (members.user >= low) & (members.user < low + len(first) - 1)
+            entries = _list_entries(foreign, members.of_row)
+            group, user = members.group[here], members.user[here] - low
+            is_in = _find_members_inside(entries, places, group, user, slack)
+            inside += np.bincount(group[is_in], minlength=len(inside))
         for i, named in enumerate(users):
-            row = np.flatnonzero(is_known & (named >= low) & (named < low + len(first) - 1))
+            row = np.flatnonzero((named >= low) & (named < low + len(first) - 1))
             at, rectangle = foreign.first[row], foreign.rectangle[row]
             own[i] += int(_is_inside(places, at, named[row] - low, rectangle, slack).sum())
         edges.mark(places)
@@ -139,21 +136,34 @@ def _merge_alike(entries: _Entries) -> tuple[_Entries, Ints]:
 
 
 def _is_inside(places: Any, instant: Any, user: Ints, rectangle: Any, slack: float) -> Mask:
-    """Tell which users are inside rectangles at instants that the log has."""
-    x, y = places[:, instant, user]
+    """Tell which users are inside rectangles at instants; nobody is where the log has none."""
+    is_known = (instant >= 0) & (instant < places.shape[1])
+    x, y = places[:, np.where(is_known, instant, 0), user]
     x_min, y_min, x_max, y_max = rectangle.T
     is_in = (x >= x_min - slack) & (x <= x_max + slack)
     is_in &= (y >= y_min - slack) & (y <= y_max + slack)
-    return np.asarray(is_in)
+    return np.asarray(is_known & is_in)
 
 
-def _list_inside(entries: _Entries, places: Any, slack: float) -> Iterator[Ints]:
-    """List, group by group, the users who are inside all rectangles."""
+def _find_members_inside(
+    entries: _Entries, places: Any, group: Ints, user: Ints, slack: float
+) -> Mask:
+    """Find the members who are inside all rectangles of their group."""
+    count = np.diff(entries.first)[group]
+    member = np.repeat(np.arange(len(group)), count)
+    entry = list_ranges(entries.first[group], count)
+    is_in = _is_inside(
+        places, entries.instant[entry], user[member], entries.rectangle[entry], slack
+    )
+    return np.asarray(np.bincount(member[~is_in], minlength=len(group)) == 0)
+
+
+def _count_inside(entries: _Entries, places: Any, slack: float) -> Iterator[int]:
+    """Count, group by group, the users who are inside all rectangles."""
     order, start, stop = _search(entries, places[0], slack)
     width = stop - start
     for first, last in zip(entries.first[:-1], entries.first[1:], strict=True):
-        # Begin where the fewest users are between the left and the right edge: nobody is there
-        # at an instant that the log does not have.
+        # Begin where the fewest users are between the left and the right edge.
         pivot = first + int(np.argmin(width[first:last]))
         user = np.zeros(0, np.int64)
         if width[pivot]:
@@ -163,7 +173,7 @@ def _list_inside(entries: _Entries, places: Any, slack: float) -> Iterator[Ints]
                 break
             instant, rectangle = entries.instant[entry], entries.rectangle[entry]
             user = user[_is_inside(places, instant, user, rectangle, slack)]
-        yield user
+        yield len(user)
 
 
 def _search(entries: _Entries, x: Floats, slack: float) -> tuple[dict[int, Ints], Ints, Ints]:
