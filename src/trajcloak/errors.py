@@ -152,11 +152,11 @@ def import_extra(package: str, use: str, extra: str) -> Any:
     """Import a package that is installed with an extra only; raises, with what to install."""
     try:
         return import_module(package)
-    except ImportError:
+    except ImportError as error:
         raise OptionError(
             f"{package} is not installed; expected it for {use}; install the extra '{extra}' of "
             f"trajcloak"
-        ) from None
+        ) from error
 
 
 class Refusals:

@@ -412,6 +412,10 @@ def test_bad_reports_are_refused_and_nothing_of_them_is_used(changes, message, o
         ({"detail": [["one"], ["two"]]}, r"the requests: column 'detail' holds list"),
         ({"detail": [b"one", b"\xff"]}, r"'detail' holds binary; expected text, numbers"),
         ({"detail": pa.array([b"one", b"\xff"], pa.binary_view())}, r"'detail' holds binary_view"),
+        (
+            {"detail": pa.array([b"a" * 16, b"\xff" * 16], pa.uuid())},
+            r"'detail' holds extension<arrow.uuid>",
+        ),
     ],
 )
 @pytest.mark.parametrize("num_rows", [0, 2])

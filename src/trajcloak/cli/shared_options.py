@@ -339,8 +339,7 @@ vocabulary_option = request_option(
     type=PATH,
     callback=take_vocabulary,
     metavar="FILE",
-    help="Table with a column for each request attribute: the values that it may have. Requests "
-    "with another value are withheld.",
+    help="Table with a column for each request attribute: the only values that are published.",
 )
 
 request_options = combine(

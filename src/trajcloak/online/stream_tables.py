@@ -11,6 +11,7 @@ import pyarrow.types as kinds
 
 from trajcloak.errors import InputError
 from trajcloak.kernels.intern import IntegerIds, TextIds
+from trajcloak.log.types import find_common_type
 from trajcloak.requests.suspicions import is_bytes
 
 USER, TIME, X, Y = "user_id", "time", "x", "y"
@@ -80,7 +81,7 @@ def _is_expected(name: str, kind: pa.DataType) -> bool:
     except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
         return False
     # Bytes may be no text, which must not be seen: a refusal tells nothing of what was sent.
-    return not is_bytes(value)
+    return not is_bytes(find_common_type(value))
 
 
 class StreamUsers:
