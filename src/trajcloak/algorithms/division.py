@@ -21,6 +21,7 @@ from trajcloak.algorithms.refined.boxes import (
     SEMI_QUADRANT,
     SHAPES,
     WIDE,
+    compile_shape,
     cover_area,
     empty_boxes,
 )
@@ -89,7 +90,6 @@ def divide_bundles(
 def _build_divide(shape: int) -> Callable[..., None]:
     """Compile the kernel for one shape of cloaks."""
 
-    @njit(cache=True, nogil=True)
     def divide(cells, members, first, start, stop, least, heats, part):  # type: ignore[no-untyped-def]
         """Fill ``part``, (n, 1), for the members of bundles ``start`` up to ``stop``."""
         length = cells.shape[1]
@@ -118,8 +118,7 @@ def _build_divide(shape: int) -> Callable[..., None]:
                 for j in range(group.sizes[p]):
                     part[rows[group.members[p, j]], 0] = p
 
-    kernel: Callable[..., None] = divide
-    return kernel
+    return compile_shape(divide, shape)
 
 
 @njit(cache=True, nogil=True)

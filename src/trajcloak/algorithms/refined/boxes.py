@@ -13,7 +13,8 @@ taken out of an array (``points[row]``), which was a third of the time of the ke
 """
 
 import math
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -41,6 +42,17 @@ class Boxes(NamedTuple):
     low2: Points
     high: Points  # The greatest and the second greatest cell.
     high2: Points
+
+
+def compile_shape(kernel: Callable[..., Any], shape: int) -> Callable[..., Any]:
+    """Compile a function that is defined inside another one, for one shape.
+
+    Kernels that numba loads from its cache share a name space within a process. Those of one name
+    that were compiled in different processes are taken for the same.
+    """
+    kernel.__qualname__ += f"_{shape}"
+    compiled: Callable[..., Any] = njit(cache=True, nogil=True)(kernel)
+    return compiled
 
 
 def empty_cells(shape: tuple[int, ...]) -> Points:

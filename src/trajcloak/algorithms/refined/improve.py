@@ -15,6 +15,7 @@ from trajcloak.algorithms.refined.boxes import (
     area_exchanged,
     area_with,
     area_without,
+    compile_shape,
     empty_cells,
     fill_box,
 )
@@ -67,7 +68,6 @@ def _build_improve_group(shape: int) -> Callable[..., int]:
     to another function; it did so 50 times for each member.
     """
 
-    @njit(cache=True, nogil=True)
     def improve_group(group, k, heats, passes, near, samples, random):  # type: ignore[no-untyped-def]
         points, members, sizes, left_out, boxes, areas = group
         room = members.shape[1]
@@ -191,8 +191,7 @@ def _build_improve_group(shape: int) -> Callable[..., int]:
                 break
         return changes
 
-    kernel: Callable[..., int] = improve_group
-    return kernel
+    return compile_shape(improve_group, shape)
 
 
 @njit(cache=True, nogil=True)
