@@ -144,7 +144,8 @@ def _start(workers: int | None, memory_limit: int | str) -> Iterator[Client]:
             # The scheduler's pages are on this machine only, and on no port that may be taken.
             scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},
             memory_limit=memory_limit,
-            silence_logs=logging.ERROR,
+            # A worker that is stopped within a heartbeat would log that as an error.
+            silence_logs=logging.CRITICAL,
             # Whoever can reach a scheduler can have its workers do things.
             security=distributed.Security.temporary(),
         ) as cluster,
